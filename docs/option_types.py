@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from tvmrt.compiler.custom import OperatorSource
-from tvmrt.compiler.ir.tuned import Guide
 from tvmrt.devices import Device
 
 class CompileOptions(TypedDict, total=False):

@@ -70,9 +70,6 @@ class Option:
         raise the error itself.
     other_networks
         Error text for a value given for networks that no plug-in's importer reads.
-    target
-        A function that replaces the target, given the target and a non-default value. It may
-        return ``target.by(guide)`` with a ``tvmrt.compiler.ir.tuned.Guide``.
     graph
         A function that changes the optimised ``tvmrt.compiler.ir.Graph`` of the network in place,
         given the graph and a non-default value.
@@ -84,8 +81,6 @@ class Option:
         A function of a ``tvmrt.compiler.export.library.CompiledLibrary`` and a non-default value.
         It returns texts of additional files by their paths in an exported folder; other output
         formats are refused. It may raise ValueError or ``tvmrt.error.UnsupportedError``.
-    file
-        A function of a non-default value: the file that the result depends on, or None.
     recorded
         Whether the manifest of the compiled network records the value.
     cached
@@ -113,11 +108,9 @@ class Option:
     choose: Callable[[Any, bool], Any] | None = None
     refused: Callable[[Any], str | None] | None = None
     other_networks: str = ""
-    target: Callable[[Any, Any], Any] | None = None
     graph: Callable[[Any, Any], None] | None = None
     calls: Callable[[Any], Any] | None = None
     folder_files: Callable[[Any, Any], Mapping[str, str]] | None = None
-    file: Callable[[Any], Any] | None = None
     recorded: bool = True
     cached: bool = True
 

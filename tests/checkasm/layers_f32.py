@@ -13,7 +13,6 @@ from tvmrt.compiler.codegen.window import packing_f32 as packing
 from tvmrt.compiler.codegen.window.layer_f32 import LayerF32
 from tvmrt.compiler.codegen.window.tile_kinds import TILE_KINDS
 from tvmrt.compiler.codegen.window.winograd import WinogradLayer
-from tvmrt.compiler.ir.tuned import Choice
 
 DATA = """  const tvmrt_data_f32 data = {
       t->x, t->w, t->bias, t->residual, t->y, t->epilogue, t->ctx};
@@ -35,10 +34,10 @@ def tiles_of(layers: Layers, machine, sizes: packing.TileSizes, alone: bool) -> 
     small = random.one(machine.l2_bytes, machine.l2_bytes, 4096)
     machine = replace(machine, l2_bytes=small, widest=None if alone else machine.widest)
     sizes = sizes._replace(machine=machine)
-    options = packing.tile_options(sizes)
+    available = packing.available_tiles(sizes)
     # tiles with many registers are the default; every second layer uses a random one
-    chosen = options[random.int(0, len(options) - 1)] if random.chance(0.5) else Choice()
-    tiles = packing.choose_tiles(*sizes, chosen=chosen)
+    drawn = available[random.int(0, len(available) - 1)]
+    tiles = drawn if random.chance(0.5) else packing.choose_tiles(*sizes)
     return replace(tiles, dynamic_rows=random.chance(0.35))
 
 

@@ -12,8 +12,8 @@ from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.window.choose_i8 import (
     ChoiceI8,
     amx_readings,
+    available_tiles,
     find_overflow,
-    tile_choices,
     with_tile,
 )
 from tvmrt.compiler.codegen.window.float_requantize import find_float_scales, find_scale_pairs
@@ -164,7 +164,7 @@ def random_choice(
                 readings += [reading] * 2
         choice = with_tile(replace(variant, reading=random.one(*readings)))
     else:
-        tiles = [tuned.tile[1:] for tuned in tile_choices(variant)]
+        tiles = available_tiles(variant)
         tile = tiles[random.int(0, len(tiles) - 1)] if random.chance(0.5) else None
         choice = with_tile(variant, tile)
     return replace(choice, shifted=variant.shifts(constants) is not None)

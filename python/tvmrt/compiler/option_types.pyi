@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from tvmrt.compiler.custom import OperatorSource
-from tvmrt.compiler.ir.tuned import Guide
 from tvmrt.devices import Device
 
 class CompileOptions(TypedDict, total=False):
@@ -55,4 +54,3 @@ class CompileOptions(TypedDict, total=False):
     stream: str | int | None
     tflite_rounding: str | None
     signature: str | None
-    tuned: str | os.PathLike[str] | Guide | None

@@ -407,13 +407,6 @@ class Request:
                 request = replace(request, **{name: row.choose(request, hosted)})
         return request
 
-    def changed_target(self, target: Any) -> Any:
-        """Return the target after changes by options; their errors are passed on."""
-        for _, row, value in self.options():
-            if row.target is not None and value != row.default:
-                target = row.target(target, value)
-        return target
-
     def options(self) -> Iterator[tuple[str, Option, Any]]:
         """Yield name, row and value of the compiler's own options, and of those options of plug-ins
         that are not at their default."""

@@ -149,12 +149,6 @@ def _operators(value: Any) -> Any:
     return _instance(value, classes, "a file or an operator")
 
 
-def _guide(value: Any) -> Any:
-    if isinstance(value, type) or not hasattr(value, "choice"):
-        raise _MismatchError("a Guide")
-    return value
-
-
 def _list(value: Any, arguments: list[ast.expr]) -> Any:
     if (
         isinstance(value, _SINGLE)
@@ -196,7 +190,7 @@ def _mapping(value: Any, arguments: list[ast.expr]) -> Any:
 
 _SIMPLE: dict[str, Callable[[Any], Any]] = {
     "str": _text, "int": _whole, "float": _number, "bool": _truth, "os.PathLike": _path,
-    "Device": _device, "Guide": _guide, "OperatorSource": _operators,
+    "Device": _device, "OperatorSource": _operators,
 }  # fmt: skip
 _GENERIC: dict[str, Callable[[Any, list[ast.expr]], Any]] = {
     "Sequence": _list, "Mapping": _mapping, "tuple": _tuple, "Callable": _function,

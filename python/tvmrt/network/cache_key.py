@@ -61,10 +61,6 @@ def key_of(network: str, request: Request) -> str:
     operators = request.operators
     listed = operators if isinstance(operators, (list, tuple)) else (operators,)
     files = [_text(Path(each)) for each in listed if isinstance(each, str)]
-    for _, row, value in resolved.options():
-        file = row.file(value) if row.file is not None and value != row.default else None
-        if file is not None:
-            files.append(_text(Path(file)))
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
     here = (machine, cc, __version__, _sources(), _installed())

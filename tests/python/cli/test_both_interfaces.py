@@ -183,7 +183,7 @@ def _renders(node: Any) -> bool:
 # Code that the command alone runs, and texts of other programs and of generated files.
 COMMAND_ONLY = re.compile(
     r"python/tvmrt/(cli|connection)|plugins/(rpc|report|cycles|conformance)/"
-    r"|command\.py|schemas\.py|skeleton\.py|firmware_build\.py|option_docs\.py|tuning/python/ray"
+    r"|command\.py|schemas\.py|skeleton\.py|firmware_build\.py|option_docs\.py"
 )
 
 

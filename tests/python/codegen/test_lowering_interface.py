@@ -21,7 +21,6 @@ METHODS = {
     "RowWise": "row_operand",
     "RowFusable": "row_layer row_step emit_rows row_costs",
     "DepthFirstFusable": "depth_first_layer depth_first_width print_depth_first",
-    "Tunable": "options tuned_choice widest_choice",
     "Nested": "build_subprograms",
 }
 

@@ -49,24 +49,6 @@ def name(request):
     return request.module_name
 
 
-class Guide:
-    """A cost model without preferences."""
-
-    asked = 0
-
-    def choice(self, layer, level, options):
-        Guide.asked += 1
-
-    def square(self, layer, level):
-        return None
-
-
-GUIDED = plugin.Option(
-    "Who chooses.", target=lambda target, name: target.by(Guide()), file=lambda name: name or None,
-    recorded=False,
-)  # fmt: skip
-
-
 def _use(monkeypatch, *found: plugin.Plugin) -> None:
     monkeypatch.setattr(plugin, "_tables", [])
     monkeypatch.setattr(plugin, "_discover", lambda _: ((each.name, each) for each in found))
@@ -235,21 +217,3 @@ def test_a_command_that_has_the_name_already_keeps_its_own(monkeypatch, capsys):
     assert said.err.count("output is left out: ValueError: the command already has the option") == 1
 
 
-def test_an_option_changes_the_target(monkeypatch):
-    _use(monkeypatch, _plugin("mine", guided="GUIDED"))
-    tvmrt.compile(DIGITS)
-    assert not Guide.asked
-    library = tvmrt.compile(DIGITS, guided="by me")
-    assert Guide.asked
-    assert "guided" not in library.manifest["options"]
-
-
-def test_networks_are_cached_by_the_file_of_an_option(monkeypatch, tmp_path):
-    _use(monkeypatch, _plugin("mine", guided="GUIDED"))
-    file = tmp_path / "file"
-    asked = tvmrt.Request(guided=str(file))
-    keys = [cache_key.key_of("n", asked)]
-    for text in ("one", "longer"):
-        file.write_text(text)
-        keys.append(cache_key.key_of("n", asked))
-    assert len({*keys}) == 3

@@ -119,8 +119,8 @@ static inline int tvmrt_conv_bf16_task(int task, TVMParallelGroupEnv* env, void*
 static inline int tvmrt_conv_bf16(const tvmrt_layer_f32* layer, const tvmrt_tiles_f32* tiles,
                                   const tvmrt_data_f32* data) {
   tvmrt_job_f32 job = {layer, tiles, data};
-  return tvmrt_launch_on(tvmrt_conv_bf16_task, &job, layer->work,
-                         tvmrt_bf16_macs(tiles) * TVMRT_PARALLEL_MIN_MACS, layer->threads);
+  return tvmrt_launch(tvmrt_conv_bf16_task, &job, layer->work,
+                      tvmrt_bf16_macs(tiles) * TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_BF16_H_ */

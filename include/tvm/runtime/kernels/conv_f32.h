@@ -360,8 +360,7 @@ static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
 static inline int tvmrt_conv_f32(const tvmrt_layer_f32* layer, const tvmrt_tiles_f32* tiles,
                                  const tvmrt_data_f32* data) {
   tvmrt_job_f32 job = {layer, tiles, data};
-  return tvmrt_launch_on(tvmrt_conv_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS,
-                         layer->threads);
+  return tvmrt_launch(tvmrt_conv_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_F32_H_ */

@@ -58,9 +58,9 @@ typedef struct tvmrt_conv_i8 {
   /*! \brief Scratch offsets of a row of padding, im2col windows, window sums of a chunk, int32
    * accumulators of a chunk. */
   int64_t at_padding_row, at_im2col, at_window_sums, at_acc;
-  int64_t work;      /*!< In the unit of tvmrt_launch(). */
-  int32_t by_blocks; /*!< 1: threads divide the blocks of channels, 0: the pixels. */
-  int32_t threads;   /*!< 1: calling thread only; n: at most n threads for enough work; 0: any. */
+  int64_t work;                 /*!< In the unit of tvmrt_launch(). */
+  int32_t by_blocks;            /*!< 1: threads divide the blocks of channels, 0: the pixels. */
+  int32_t threads;              /*!< 1: calling thread only; 0: any number for enough work. */
   const tvmrt_conv_i8_amx* amx; /*!< NULL: all tiles but those of tile/gemm_i8_amx.h. */
 } tvmrt_conv_i8;
 
@@ -491,7 +491,7 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
 static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {
   tvmrt_conv_i8_job job = {c, data};
   if (c->threads == 1) return tvmrt_conv_i8_part(c, data, 0, 1);
-  return tvmrt_launch_on(tvmrt_conv_i8_task, &job, c->work, TVMRT_PARALLEL_MIN_MACS, c->threads);
+  return tvmrt_launch(tvmrt_conv_i8_task, &job, c->work, TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_I8_H_ */

@@ -30,8 +30,8 @@ static inline int tvmrt_conv_transpose_bf16(const tvmrt_layer_f32* layer,
                                             const tvmrt_tiles_f32* tiles,
                                             const tvmrt_data_f32* data) {
   tvmrt_job_f32 job = {layer, tiles, data};
-  return tvmrt_launch_on(tvmrt_conv_transpose_bf16_task, &job, layer->work,
-                         tvmrt_bf16_macs(tiles) * TVMRT_PARALLEL_MIN_MACS, layer->threads);
+  return tvmrt_launch(tvmrt_conv_transpose_bf16_task, &job, layer->work,
+                      tvmrt_bf16_macs(tiles) * TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_BF16_H_ */

@@ -130,8 +130,7 @@ static inline int tvmrt_conv_transpose_f32(const tvmrt_layer_f32* layer,
                                            const tvmrt_tiles_f32* tiles,
                                            const tvmrt_data_f32* data) {
   tvmrt_job_f32 job = {layer, tiles, data};
-  return tvmrt_launch_on(tvmrt_conv_transpose_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS,
-                         layer->threads);
+  return tvmrt_launch(tvmrt_conv_transpose_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_ */

@@ -372,8 +372,7 @@ static inline int tvmrt_depthwise_f32(const tvmrt_layer_f32* layer,
                                       const tvmrt_depthwise_f32_tile* tile,
                                       const tvmrt_data_f32* data) {
   tvmrt_depthwise_f32_job job = {layer, tile, data, 0};
-  return tvmrt_launch_on(tvmrt_depthwise_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS,
-                         layer->threads);
+  return tvmrt_launch(tvmrt_depthwise_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_ */

@@ -27,7 +27,6 @@ typedef struct tvmrt_layer_f32 {
   float hi;
   int64_t work;   /*!< In the unit of tvmrt_launch(). */
   int32_t packed; /*!< Channels of a block of packed weights, which no tile crosses; 0: a tile's. */
-  int32_t threads; /*!< Maximum threads; 0: all. */
 } tvmrt_layer_f32;
 
 /*! \brief The tensors of one call; borrowed. */

@@ -117,22 +117,19 @@ static inline int tvmrt_splits_channels(float channels, float pixels, float prod
  * \brief Run lambda on the calling thread if work < threshold, else on two threads, and one more
  * for each further multiple.
  * \param work The amount of work, in the unit of threshold.
- * \param most Maximum threads; 0: any number.
  * \return 0, or -1 if a task failed or no thread could be started.
  */
-static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int64_t work,
-                                  int64_t threshold, int32_t upper) {
+static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t work,
+                               int64_t threshold) {
 #ifndef TVMRT_FREESTANDING
   if (work >= threshold) {
-    const int64_t worth = 1 + work / (threshold > 0 ? threshold : 1);
-    const int64_t requested = upper > 0 && upper < worth ? upper : worth;
+    const int64_t requested = 1 + work / (threshold > 0 ? threshold : 1);
     return TVMBackendParallelLaunch(lambda, closure,
                                     requested < INT32_MAX ? (int)requested : INT32_MAX);
   }
 #else
   (void)work;
   (void)threshold;
-  (void)upper;
 #endif
   TVMParallelGroupEnv alone = {0, 1};
 #if !defined(TVMRT_FREESTANDING) && defined(__GNUC__)
@@ -144,12 +141,6 @@ static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int6
   }
 #endif
   return lambda(0, &alone, closure);
-}
-
-/*! \brief tvmrt_launch_on() without a limit of threads. */
-static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t work,
-                               int64_t threshold) {
-  return tvmrt_launch_on(lambda, closure, work, threshold, 0);
 }
 
 /*!

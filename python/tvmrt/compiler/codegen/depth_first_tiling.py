@@ -104,11 +104,6 @@ def _fuse_channel_scale(
     return _fuse([before, after], target, ScaledConvLowering) if joins else None
 
 
-def fused_layers(step: Step) -> Sequence[Step]:
-    """Return the layers that a step computes: those of a chain, or the step itself."""
-    return step.lowering.steps if isinstance(step.lowering, DepthFirstLowering) else (step,)
-
-
 def _can_be_tiled(step: Step) -> bool:
     plain = step.guard is None and not step.data_dependent_dims and len(step.writes) == 1
     fusable = plain and bool(step.reads) and isinstance(step.lowering, DepthFirstFusable)

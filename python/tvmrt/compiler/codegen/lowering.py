@@ -5,7 +5,7 @@ then lets it print. Register a class with ``@lowers("operator")``. A lowering ne
 the other seven methods have defaults: dense operands and results, no scratch memory, no epilogue.
 
 ``lowering_protocols.py`` has what a lowering may implement in addition: row-wise fusion,
-depth-first execution, tuning, and graphs nested in a node.
+depth-first execution, and graphs nested in a node.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
 """Interfaces that a lowering may implement in addition to :class:`.lowering.Lowering`. Row-wise
-fusion, depth-first tiling, tuning and the builder check them with ``isinstance``.
+fusion, depth-first tiling and the builder check them with ``isinstance``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tvmrt.compiler.ir import Graph
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Program, Step
-from tvmrt.compiler.ir.tuned import Choice
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from .lowering import Lowering
@@ -87,25 +85,6 @@ class DepthFirstFusable(RowWise):
     ) -> Sequence[str]:
         """Print the layer. Return the members of its ``tvmrt_depth_first_layer_f32`` without the
         place. ``x``, ``y``: pointers; ``residual``: pointer and pixel stride."""
-
-
-class Tunable(Lowering, ABC):
-    """A lowering with several ways to compute its node, which can be measured."""
-
-    @abstractmethod
-    def options(self, step: Step) -> list[Choice]:
-        """Return the alternatives on this target, the estimated best first; empty if there is only
-        one."""
-
-    def tuned_choice(self, step: Step) -> Choice:
-        """Return the tuned choice among ``options(step)``, or an empty choice."""
-        tuned = self.target.tuned
-        return Choice() if tuned is None else tuned.choice(self.node, partial(self.options, step))
-
-    def widest_choice(self, step: Step) -> Choice:
-        """Return the tuned choice of the widest ISA level, which determines the weight order."""
-        widest = self.target.widest
-        return Choice() if widest is None else type(self)(self.group, widest).tuned_choice(step)
 
 
 class Nested(Lowering, ABC):

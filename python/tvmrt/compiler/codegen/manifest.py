@@ -33,10 +33,6 @@ def describe(
     """Return the members, all of them plain data."""
     provenance = options.provenance
     weights = sources.flash_bytes if options.firmware else len(sources.weights)
-    used = [
-        {"layer": u.layer, "level": u.level, "source": u.source, "choice": u.choice.members()}
-        for u in target.used_choices
-    ]
     return {
         "manifest": FORMAT,
         "abi": ABI,
@@ -45,7 +41,6 @@ def describe(
         "target": target.name,
         "levels": [] if sources.levels is None else list(sources.levels.names),
         "options": dict(provenance.options),
-        **({"tuned": used} if used else {}),
         "sha256": {
             "network": provenance.network_sha256,
             "parameters": _sha256(sources.weights.chunks()),

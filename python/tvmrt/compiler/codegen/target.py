@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tvmrt.compiler import processor
@@ -13,7 +13,7 @@ from tvmrt.error import suggestion
 from tvmrt.option_syntax import option
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.ir.tuned import Guide, Tuned, UsedChoice
+    pass
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,6 @@ class Target:
     The family's common code uses only features of all its processors; its choices follow the last
     level. ``widest`` is that last level, set on the other levels, which read weights in its order.
     An ``opt_in`` level is included only if it is requested by name.
-
-    ``tuned`` has tuning results for the layers of the compiled network.
     """
 
     name: str
@@ -51,25 +49,6 @@ class Target:
     widest: Target | None = None
     triple: str = ""
     opt_in: bool = False
-    tuned: Tuned | None = field(default=None, compare=False)
-
-    def by(self, guide: Guide) -> Target:
-        """Return the target with tuned choices for its layers, separately for each level."""
-        from tvmrt.compiler.ir.tuned import (
-            Tuned,  # imports numpy, which command help does not need
-        )
-
-        levels = tuple(replace(each, tuned=Tuned(vector_key(each), guide)) for each in self.levels)
-        levels = tuple(replace(e, widest=e.widest and levels[-1]) for e in levels)
-        own = levels[-1].tuned if levels else Tuned(vector_key(self), guide)
-        return replace(self, tuned=own, levels=levels)
-
-    @property
-    def used_choices(self) -> list[UsedChoice]:
-        """Tuned choices that the network's code uses."""
-        own = [self.tuned] if self.tuned else []
-        candidates = [each.tuned for each in self.levels if each.tuned] or own
-        return [used for tuned in candidates for used in tuned.used]
 
     @property
     def library_suffix(self) -> str:
@@ -92,13 +71,6 @@ class Target:
     @property
     def threads(self) -> bool:
         return self.hosted
-
-
-def vector_key(target: Target) -> str:
-    """Return what tile selection depends on, as text: ``16x32`` is 32 registers of 16 lanes,
-    followed by the bfloat16 tiles, if any, and the int8 instruction set."""
-    words = [f"{target.lanes}x{target.registers}", target.bf16, target.int8]
-    return " ".join(filter(None, words))
 
 
 _HARD = ("-mthumb", "-mfloat-abi=hard")

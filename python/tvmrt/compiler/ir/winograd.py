@@ -28,7 +28,6 @@ _POINTS = {
     4: (0.0, sqrt(0.5), -sqrt(0.5), sqrt(2.0), -sqrt(2.0)),
 }
 TILE_SIZES = tuple(_POINTS)  # output extents of a Winograd tile
-CHOICES = (0, 1, *TILE_SIZES)  # of a tuned layer: 0 is not measured, 1 is direct convolution
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,9 @@ def apply_winograd(graph: Graph, request: Request, machine: Target) -> list[Wino
     """Replace convolutions by Winograd convolutions and report them."""
     if not (machine.hosted and option_rules.uses_winograd(request.winograd, request.precision)):
         return []
-    measured = None if machine.tuned is None else machine.tuned.square
     if request.winograd is None:
-        return to_winograd_within_limits(graph, measured)
-    return to_winograd(graph, request.max_error, measured)
+        return to_winograd_within_limits(graph)
+    return to_winograd(graph, request.max_error)
 
 
 def apply_weight_quantization(graph: Graph, request: Request) -> list[WeightQuantization]:

@@ -59,7 +59,6 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     """Run the stages up to lowering."""
     family = None if requested.board is None else find_mcu_family(requested.board)
     request, machine = resolve_options.resolve_request(requested, family)
-    machine = request.changed_target(machine)
     chosen = resolve(request.devices)
     _check_required_device(request, requested, chosen, machine)
     memory_pools = resolve_options.memory_pools(request, family)
@@ -79,14 +78,14 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         cuts = _partition_graph(graph, request, machine, chosen)
         if requested.target is None and machine.levels and _has_device_code(cuts):
             # C code of a device has one function, not one for each ISA level
-            machine = request.changed_target(get_target("native"))
+            machine = get_target("native")
         if expand_composed(graph):
             optimize(graph, dump.graph)
         _requantize(graph, request, machine)
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
-            machine = request.changed_target(with_amx_level(machine, request))
+            machine = with_amx_level(machine, request)
         _join(graph, machine)
         reduced = reduced_precision.mark_precision(graph, request)
         infer_layouts(graph)

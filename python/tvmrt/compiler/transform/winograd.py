@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,6 @@ DEFAULT_MAX_ERROR = 4e-6
 def to_winograd(
     graph: Graph,
     max_error: float | None,
-    chosen: Callable[[Node], int] | None = None,
     max_growth_bytes: int | None = None,
 ) -> list[WinogradConversion]:
     """Replace convolutions by Winograd convolutions.
@@ -52,9 +51,6 @@ def to_winograd(
     max_error
         Maximum error (of a ``WinogradConversion``); layers above it are not replaced. None: no
         limit.
-    chosen
-        Measured tile extent of a node: 1 if direct convolution is faster, 0 if it was not
-        measured, which leaves it to the estimate.
     max_growth_bytes
         Maximum growth of weights in bytes, spent first on layers that gain most per byte. None:
         no limit.
@@ -64,7 +60,7 @@ def to_winograd(
     A row for each layer that would be faster, in the order of the network, except for layers
     that exceed ``max_growth_bytes``.
     """
-    options = [each for node in graph.nodes for each in _options_of(node, max_error, chosen)]
+    options = [each for node in graph.nodes for each in _options_of(node, max_error)]
     affordable = _affordable(options, max_growth_bytes)
     direct = [each for each in options if each.report.size == 1]
     rows = {id(each.node): each.report for each in (*direct, *affordable)}
@@ -78,12 +74,10 @@ def to_winograd(
     return order
 
 
-def to_winograd_within_limits(
-    graph: Graph, chosen: Callable[[Node], int] | None = None
-) -> list[WinogradConversion]:
+def to_winograd_within_limits(graph: Graph) -> list[WinogradConversion]:
     """Apply :func:`to_winograd` with the limits of the default: little memory and little error."""
     max_growth_bytes = max(constant_bytes(graph) // MAX_GROWTH_DIVISOR, SMALL_GROWTH_BYTES)
-    return to_winograd(graph, DEFAULT_MAX_ERROR, chosen, max_growth_bytes)
+    return to_winograd(graph, DEFAULT_MAX_ERROR, max_growth_bytes)
 
 
 @dataclass(frozen=True)
@@ -97,15 +91,13 @@ class _Option:
     max_growth_bytes: int = 0
 
 
-def _options_of(
-    node: Node, max_error: float | None, chosen: Callable[[Node], int] | None
-) -> list[_Option]:
+def _options_of(node: Node, max_error: float | None) -> list[_Option]:
     """Return the tile extents of a layer that are faster and accurate enough, fastest first."""
     if not _is_supported(node):
         return []
     options, error = [], 0.0
     weights = node.inputs[1]
-    for size, gain in _tile_sizes(node, chosen(node) if chosen else 0):
+    for size, gain in _faster_tiles(node):
         error = error_of(weights.data, size)
         if max_error is None or error <= max_error:
             saved_macs = _shape(node).direct_cost() * (1 - 1 / gain)
@@ -174,24 +166,6 @@ def _is_supported(node: Node) -> bool:
     )
 
 
-def _tile_sizes(node: Node, measured: int) -> Iterator[tuple[int, float]]:
-    """Yield the tile extents that are estimated as faster, or only the measured one."""
-    if measured == 0:
-        yield from _faster_tiles(node)
-    elif measured in TILE_SIZES and _has_pixels(node):
-        yield measured, _speedups(node)[measured]
-
-
-def _has_pixels(node: Node) -> bool:
-    return all(map(lower_bound, (*node.inputs[0].shape, *node.output.shape)))
-
-
-def _speedups(node: Node) -> dict[int, float]:
-    """Return the estimated speed-up of each tile extent."""
-    shape = _shape(node)
-    return {size: shape.direct_cost() / shape.winograd_cost(size) for size in TILE_SIZES}
-
-
 def _shape(node: Node) -> _Shape:
     x, y = node.inputs[0].shape, node.output.shape
     return _Shape(lower_bound(x[0]), y[2], y[3], x[1], y[1])
@@ -199,9 +173,10 @@ def _shape(node: Node) -> _Shape:
 
 def _faster_tiles(node: Node) -> Iterator[tuple[int, float]]:
     """Yield (tile extent, speed-up) of the faster ones, the fastest first."""
-    if not _has_pixels(node):
+    if not all(map(lower_bound, (*node.inputs[0].shape, *node.output.shape))):
         return
-    gains = _speedups(node)
+    shape = _shape(node)
+    gains = {size: shape.direct_cost() / shape.winograd_cost(size) for size in TILE_SIZES}
     for size in sorted(TILE_SIZES, key=lambda size: -gains[size]):
         if gains[size] >= GAIN:
             yield size, gains[size]

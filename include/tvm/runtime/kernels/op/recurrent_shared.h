@@ -254,7 +254,7 @@ static inline int tvmrt_recurrent_f32_share(const tvmrt_recurrent_f32_layer* lay
   tvmrt_recurrent_f32_start(layer, job->h0, job->h);
   if (job->c) tvmrt_recurrent_f32_start(layer, job->c0, job->c);
   tvmrt_recurrent_f32_pad(layer, job);
-  rc = tvmrt_launch_on(tvmrt_recurrent_f32_task, &l, 2, 1, 2);
+  rc = tvmrt_launch(tvmrt_recurrent_f32_task, &l, 1, 1);
   return tvmrt_scratch_free(l.states) != 0 || rc != 0 ? -1 : 1;
 }
 

@@ -11,15 +11,12 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import call, plus
 from ..c.initializers import float_literal, print_layer, print_struct, print_tiles
 from ..c.inputs import input_pointer
 from ..c.writer import FunctionWriter
-from ..kernel_features import BOARD_KERNELS
-from ..lowering import ResultLayout, Scratch, lowers
-from ..lowering_protocols import Tunable
+from ..lowering import Lowering, ResultLayout, Scratch, lowers
 from ..window import packing_f32 as packing
 from ..window.first_run_packing import print_pack_once
 
@@ -47,7 +44,7 @@ MIN_SHARED_STEPS = 8  # for a launch of threads
 MIN_SHARED_MACS = 40000  # of a step for two threads, which exchange states in 0.2 us
 
 
-class RecurrentLowering(Tunable):
+class RecurrentLowering(Lowering):
     """Base class of cells: packed weights, states and the kernel instance."""
 
     gates = 1
@@ -103,23 +100,12 @@ class RecurrentLowering(Tunable):
         """Return the bias that is added to the recurrent matmul."""
         return None
 
-    def options(self, step: Step) -> list[Choice]:
-        if BOARD_KERNELS.of(self.target):
-            return []
-        return packing.tile_options(self._sizes(step))
-
-    def _sizes(self, step: Step) -> packing.TileSizes:
-        sizes = (self.batch, self.gates * self.hidden, self.hidden)
-        widest = self.widest_choice(step)
-        return packing.TileSizes(*sizes, self.target, widest_level_choice=widest)
-
     def tiles(self, step: Step) -> packing.Tiles:
-        widest = self.target.widest
-        tuned = self.tuned_choice(step)
-        tiles = packing.choose_tiles(*self._sizes(step), tuned)
-        if (self.widest_choice(step) if widest else tuned).tile or self.batch != 1:
+        columns = self.gates * self.hidden
+        tiles = packing.choose_tiles(self.batch, columns, self.hidden, self.target)
+        if self.batch != 1:
             return tiles
-        return _narrow_tiles(tiles, self.gates * self.hidden, widest or self.target)
+        return _narrow_tiles(tiles, columns, self.target.widest or self.target)
 
     def functions(self, f: FunctionWriter) -> list[tuple[str, str]]:
         """Return, for each activation, its word in the kernel's name and its C function. Functions

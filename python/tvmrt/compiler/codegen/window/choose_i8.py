@@ -1,4 +1,4 @@
-"""Choice of an int8 layer's variant and tile on a target, by estimated cycles or by tuning."""
+"""Choice of an int8 layer's variant and tile on a target, by estimated cycles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 
 from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.tuned import Choice
 
 from ..geometry import ONES
-from ..loops.loop_nest import MAX_THREADS
 from .layer_i8 import LINE, ConstantsI8, LayerI8, Overflow, Reading, VariantI8
 from .tiles_i8 import (
     AMX_ROWS,
@@ -26,7 +24,6 @@ from .tiles_i8 import (
     tile_options,
 )
 
-ESTIMATED = Choice()
 L1_WEIGHT_BYTES = 24 * 1024  # bytes that fit into the L1 cache next to a tile's input
 RGB_CHANNELS = 3  # channels of a picture
 MAX_REREAD_IMAGE = 104 * 1024  # bytes that are read again for each block of weights
@@ -49,8 +46,6 @@ class ChoiceI8:
         (nr, mr): vectors of channels and pixels of a tile; nr is 1 for depthwise tiles.
     order_nr
         Vectors in a block of packed weights.
-    at_once, pixels
-        Tuned numbers of a :class:`Choice`; 0 selects the estimate.
     threads
         Threads as kernels count: 1 for the calling thread alone, 0 for all.
     shifted
@@ -62,8 +57,6 @@ class ChoiceI8:
     variant: VariantI8
     tile: tuple[int, int]
     order_nr: int
-    at_once: int = 0
-    pixels: int = 0
     threads: int = 0
     shifted: bool = False
     requantizes: bool = True
@@ -73,13 +66,10 @@ def choose(
     variant: VariantI8,
     constants: ConstantsI8,
     scale: np.ndarray | None = None,
-    tuned: Choice = ESTIMATED,
-    widest_tile: tuple[int, int] | None = None,
 ) -> ChoiceI8:
     """Choose how a variant is computed with its constants.
 
-    ``scale``: multipliers of the sums, None if an epilogue takes the sums; ``tuned``: the tuned
-    choice, as far as such a tile exists; ``widest_tile``: the tuned tile of the packing order.
+    ``scale``: multipliers of the sums, None if an epilogue takes the sums.
     """
     shifts = variant.shifts(constants)
     bias = constants.folded_bias(variant.offset, 0 if shifts is None else shifts)
@@ -89,25 +79,12 @@ def choose(
         final = replace(variant, reading=Reading.ROWS)
     elif variant.reading is Reading.PADDED_COPY and not requantizes:
         final = replace(variant, reading=Reading.ROWS)
-    is_available = tuned.tile and any(tuned.tile == each.tile for each in tile_choices(variant))
-    chosen = with_tile(final, tuned.tile[1:] if is_available else None, widest_tile)  # type: ignore[index]
-    return replace(
-        chosen,
-        at_once=tuned.at_once,
-        pixels=tuned.pixels,
-        threads=variant.layer.threads if tuned.threads is None else tuned.threads or MAX_THREADS,
-        shifted=shifts is not None,
-        requantizes=requantizes,
-    )
+    return replace(with_tile(final), shifted=shifts is not None, requantizes=requantizes)
 
 
-def with_tile(
-    variant: VariantI8,
-    tile: tuple[int, int] | None = None,
-    widest_tile: tuple[int, int] | None = None,
-) -> ChoiceI8:
+def with_tile(variant: VariantI8, tile: tuple[int, int] | None = None) -> ChoiceI8:
     """Return the choice of a variant with this tile, or with the estimated best one."""
-    order = (widest_tile or best_tile(variant.order)) if variant.shares else None
+    order = best_tile(variant.order) if variant.shares else None
     tile = tile or best_tile(variant, order)
     return ChoiceI8(variant, tile, (order or tile)[0], threads=variant.layer.threads)
 
@@ -168,13 +145,11 @@ def best_tile(variant: VariantI8, order: tuple[int, int] | None = None) -> tuple
     return choose_tile(*_tile_inputs(variant, order))
 
 
-def tile_choices(variant: VariantI8) -> list[Choice]:
-    """Return the available tiles, the estimate's first."""
+def available_tiles(variant: VariantI8) -> list[tuple[int, int]]:
+    """Return the tiles that the kernels have for a variant, the estimate's first."""
     if variant.layer.depthwise:
-        tiles = [(1, width) for width in _depthwise_widths(variant)]
-    else:
-        tiles = tile_options(*_tile_inputs(variant))
-    return [Choice((variant.fmt.lanes, *tile)) for tile in tiles]
+        return [(1, width) for width in _depthwise_widths(variant)]
+    return tile_options(*_tile_inputs(variant))
 
 
 def _tile_inputs(

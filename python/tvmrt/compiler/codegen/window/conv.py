@@ -20,14 +20,13 @@ from tvmrt.compiler.ir.program import (
     pixel_stride,
 )
 from tvmrt.compiler.ir.reduced_precision import is_reduced
-from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT, DepthFirstLayer, Window
 from ..kernel_features import BOARD_KERNELS, NCHW_CONVOLUTIONS
 from ..lowering import ANY, ImageLowering, Scratch, in_place_pair, lowers
-from ..lowering_protocols import DepthFirstFusable, Tunable
+from ..lowering_protocols import DepthFirstFusable
 from ..target import Target
 from . import packing_f32 as packing
 from .boards.board_lowering import BoardLowering
@@ -100,7 +99,7 @@ def tile_kind(node: Node, target: Target) -> packing.TileKind:
     return packing.bf16_kind(target) if is_reduced(node) else packing.F32
 
 
-class ConvolutionLowering(ChannelsLastLowering, Tunable):
+class ConvolutionLowering(ChannelsLastLowering):
     """Convolutions with constant weights and bias."""
 
     @property
@@ -353,21 +352,6 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
             pairs += in_place_pair(step, self.node.inputs[0])
         return pairs
 
-    def options(self, step: Step) -> list[Choice]:
-        layer = self.layer(step)
-        if BOARD_KERNELS.of(self.target):
-            return []
-        if self.depthwise:
-            channels = self.node.inputs[1].shape[0]
-            tiles = packing.depthwise_options(layer.window, channels, self.target)
-            return [Choice((tile.lanes, 1, tile.width)) for tile in tiles]
-        return packing.tile_options(self._sizes(step, layer))
-
-    def _sizes(self, step: Step, layer: LayerF32) -> packing.TileSizes:
-        sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
-        widest = self.widest_choice(step)
-        return packing.TileSizes(*sizes, self.target, layer.pixel_step, self.kind, widest)
-
     def tiled(self, step: Step) -> TiledLayer:
         return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
 
@@ -395,9 +379,9 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
         return [layer, *kinds, "NULL", data]
 
     def _dense_tiled(self, step: Step) -> TiledLayer:
-        groups, chosen = self.node.attrs["groups"], self.tuned_choice(step)
-        layer = self.layer(step).with_threads(chosen.threads)
-        tiles = packing.choose_tiles(*self._sizes(step, layer), chosen)
+        groups, layer = self.node.attrs["groups"], self.layer(step)
+        sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
+        tiles = packing.choose_tiles(*sizes, self.target, layer.pixel_step, self.kind)
         pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
         return TiledLayer(conv_kernel(self.kind), layer, tiles, pack, bias)
@@ -408,9 +392,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
         return packing.pack_conv(weights, tiles, groups)
 
     def _depthwise_tiled(self, step: Step) -> TiledLayer:
-        w, chosen = self.node.inputs[1], self.tuned_choice(step)
-        layer = self.layer(step).with_threads(chosen.threads)
-        tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
+        w, layer = self.node.inputs[1], self.layer(step)
+        tile = packing.choose_depthwise(layer.window, w.shape[0], self.target)
         pack = partial(packing.pack_depthwise, lanes=tile.packed)
         bias = packing.pad_channels(self.bias(), tile.packed)
         return TiledLayer("depthwise_f32", layer, tile, pack, bias)

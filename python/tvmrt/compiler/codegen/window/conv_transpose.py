@@ -7,9 +7,7 @@ from functools import partial
 from math import prod
 
 from tvmrt.compiler.ir.program import Step
-from tvmrt.compiler.ir.tuned import Choice
 
-from ..kernel_features import BOARD_KERNELS
 from ..lowering import lowers
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, TiledLayer
@@ -35,22 +33,11 @@ class ConvTransposeLowering(ConvolutionLowering):
         sizes = (w.shape[0], w.shape[1] * groups, groups)
         return LayerF32.transposed(self.window(step), *sizes, self.kind)
 
-    def options(self, step: Step) -> list[Choice]:
-        if BOARD_KERNELS.of(self.target):
-            return []
-        return packing.tile_options(self._sizes(step))
-
-    def _sizes(self, step: Step) -> packing.TileSizes:
-        layer = self.layer(step)
+    def tiled(self, step: Step) -> TiledLayer:
+        groups, layer = self.node.attrs["groups"], self.layer(step)
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
         sizes = (rows, layer.out_channels, layer.weights)
-        widest = self.widest_choice(step)
-        return packing.TileSizes(*sizes, self.target, kind=self.kind, widest_level_choice=widest)
-
-    def tiled(self, step: Step) -> TiledLayer:
-        groups, chosen = self.node.attrs["groups"], self.tuned_choice(step)
-        layer = self.layer(step).with_threads(chosen.threads)
-        tiles = packing.choose_tiles(*self._sizes(step), chosen)
+        tiles = packing.choose_tiles(*sizes, self.target, kind=self.kind)
         pairs = bool(self.kind.words_per_pair)
         pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups, pairs=pairs)
         bias = packing.pack_bias(self.bias(), tiles, groups)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
-from tvmrt.compiler.ir.tuned import Choice
 
 from .tiles_f32 import VectorMachine
 
@@ -61,16 +60,9 @@ class DepthwiseTile:
         return f"{{{self.lanes}, {self.width}, {self.name()}}}"
 
 
-def choose_depthwise(
-    window: Window, channels: int, machine: VectorMachine, chosen: Choice | None = None
-) -> DepthwiseTile:
-    """Select the tile of a depthwise convolution: ``chosen`` if the machine has it, else the best
-    by estimate for the longest rows."""
-    options = depthwise_options(window, channels, machine)
-    for tile in options if chosen else ():
-        if chosen.tile == (tile.lanes, 1, tile.width):
-            return tile
-    return options[0]
+def choose_depthwise(window: Window, channels: int, machine: VectorMachine) -> DepthwiseTile:
+    """Select the tile of a depthwise convolution with the best estimate for the longest rows."""
+    return depthwise_options(window, channels, machine)[0]
 
 
 def depthwise_options(window: Window, channels: int, machine: VectorMachine) -> list[DepthwiseTile]:

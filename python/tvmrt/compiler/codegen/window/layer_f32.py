@@ -9,7 +9,6 @@ from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 
 from ..c.initializers import PARALLEL_WORK
 from ..geometry import FLOAT, Window
-from ..loops.loop_nest import MAX_THREADS
 from .tile_kinds import F32, TileKind
 from .window_plan import (
     WindowPlan,
@@ -30,12 +29,6 @@ ONE_PIXEL_FIFTHS = 16
 FEW_PIXELS_FIFTHS = 2
 MOVED_WORK = 36  # multiply-adds in the time to move half of a float to another core, twice
 MAX_MOVED_WORK = 5 * PARALLEL_WORK  # TVMRT_PARALLEL_MIN_PRODUCT
-MAX_SPEEDUP = 16  # times the float multiply-adds per time, at most
-
-
-def parallel_work(threads: int) -> int:
-    """Return the work that ``threads`` threads share for any arithmetic; 0 for all available."""
-    return MAX_SPEEDUP * PARALLEL_WORK * (threads or MAX_THREADS)
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,6 @@ class LayerF32:
     in_channels: int
     out_channels: int
     work: int
-    threads: int = 0  # maximum threads; 0 for all of a run
 
     @classmethod
     def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
@@ -137,14 +129,6 @@ class LayerF32:
             return self
         return replace(self, work=0)
 
-    def with_threads(self, threads: int | None) -> LayerF32:
-        """Return the layer for ``threads`` threads, see ``Choice``; None: depends on its work."""
-        if threads is None:
-            return self
-        if threads == 1:
-            return replace(self, work=0)
-        return replace(self, work=max(self.work, parallel_work(threads)), threads=threads)
-
     @property
     def window(self) -> Window:
         return self.plan.window
@@ -196,5 +180,4 @@ class LayerF32:
             "lo": low,
             "hi": high,
             "work": self.work,
-            **({"threads": self.threads} if self.threads else {}),
         }

@@ -10,15 +10,13 @@ from tvmrt.compiler.ir.extent import SymInt, is_unbounded, upper_bound
 from tvmrt.compiler.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 from tvmrt.compiler.ir.reduced_precision import is_reduced
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
-from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, SHARED_TAIL
 from ..loops.loop_nest import Loop, index, merge_loops, open_loops
-from ..lowering import ANY, ResultLayout, Scratch, in_place_pair, lowers
-from ..lowering_protocols import Tunable
+from ..lowering import ANY, Lowering, ResultLayout, Scratch, in_place_pair, lowers
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
 from .boards.layer_f32 import MicroLayerF32
@@ -31,7 +29,7 @@ BF16_BYTES = 64 << 10  # of rows that are rounded at a time
 
 
 @lowers("matmul")
-class MatMulLowering(Tunable):
+class MatMulLowering(Lowering):
     """Matmul with a packed constant right operand, or one that is read in place: a computed one,
     transposed or not, or that of a region's fallback, which the library stores for the device."""
 
@@ -82,9 +80,6 @@ class MatMulLowering(Tunable):
 
     def scratch(self, step: Step) -> Scratch:
         return Scratch(kernel_blocks=_MatMulPlan(self, step).kernel_blocks())
-
-    def options(self, step: Step) -> list[Choice]:
-        return _MatMulPlan(self, step).options()
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _MatMulPrinter(self, step, f).emit()
@@ -185,21 +180,10 @@ class _MatMulPlan:
         """Whether it is computed as a 1 x 1 convolution, for all rows at once."""
         return self.is_packed and not self.batches
 
-    def options(self) -> list[Choice]:
-        """See :meth:`Tunable.options`."""
-        if BOARD_KERNELS.of(self.target) or not self.is_pointwise_conv:
-            return []
-        return packing.tile_options(self._sizes())
-
-    def _sizes(self) -> packing.TileSizes:
-        widest = self.lowering.widest_choice(self.step) if self.is_pointwise_conv else None
+    def _tiles(self) -> packing.Tiles:
         machine = self.target if self.is_pointwise_conv else replace(self.target, widest=None)
         sizes = (self.row.extent, self.n, self.depth)
-        return packing.TileSizes(*sizes, machine, kind=self.kind, widest_level_choice=widest)
-
-    def _tiles(self) -> packing.Tiles:
-        chosen = self.lowering.tuned_choice(self.step) if self.is_pointwise_conv else None
-        tiles = packing.choose_tiles(*self._sizes(), chosen)
+        tiles = packing.choose_tiles(*sizes, machine, kind=self.kind)
         if not SHARED_TAIL.of(self.target):
             return tiles
         rows, tiles = self.row.extent, tiles.without_single_row_tail(self.row.extent)
@@ -305,7 +289,6 @@ class _MatMulPrinter(_MatMulPlan):
         cached."""
         f, row = self.f, self.row
         layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).as_matmul()
-        layer = layer.with_threads(self.lowering.tuned_choice(self.step).threads)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")

@@ -19,10 +19,10 @@ from .tiles_f32 import (
     Tiles,
     TileSizes,
     VectorMachine,
+    available_tiles,
     choose_tiles,
     phase_pixels,
     splits_wide,
-    tile_options,
 )
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
     "phase_pixels",
     "round_bf16",
     "splits_wide",
-    "tile_options",
+    "available_tiles",
     "to_bf16_pairs",
 ]  # fmt: skip
 

@@ -9,7 +9,6 @@ from tvmrt.compiler.ir.extent import Extent, SymInt, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 from .choose_i8 import L1_WEIGHT_BYTES, ChoiceI8, prefetches_weights
-from .layer_f32 import parallel_work
 from .layer_i8 import LINE, LayerI8, Reading, VariantI8
 from .tiles_i8 import quads_per_instruction
 
@@ -115,7 +114,7 @@ def make_plan(choice: ChoiceI8, residual_type: str = "", rounding: str = "") -> 
     blocks, full_blocks = all_blocks, (out_c if layer.depthwise else padded) // block
     if variant.shares and not fmt.uses_amx:
         blocks = full_blocks = ceil_div(out_c, block)
-    prefetches = prefetches_weights(variant) and not choice.pixels and not choice.at_once
+    prefetches = prefetches_weights(variant)
     in_cache = max(1, WEIGHTS_IN_CACHE // (variant.channel_bytes * block))
     chunk = _chunk(choice, prefetches)
     tail = variant.width % mr
@@ -123,7 +122,7 @@ def make_plan(choice: ChoiceI8, residual_type: str = "", rounding: str = "") -> 
     return PlanI8(
         variant, choice.tile, _tile_sizes(choice, tail), choice.order_nr, groups, out_c, padded,
         block, blocks, full_blocks,
-        blocks_at_once=choice.at_once or (all_blocks if prefetches else in_cache),
+        blocks_at_once=all_blocks if prefetches else in_cache,
         tail=tail,
         chunk=chunk,
         chunks=ceil_div(variant.width, chunk),
@@ -195,8 +194,6 @@ def _chunk(choice: ChoiceI8, prefetches: bool) -> int:
     """Return the pixels that the kernel finishes for all channels before it continues."""
     variant, mr = choice.variant, choice.tile[1]
     layer, plan, pixels = variant.layer, variant.windows, upper_bound(variant.width)
-    if choice.pixels:
-        return min(round_up(choice.pixels, mr), pixels)
     if prefetches:
         return pixels
     if pixels == 0:  # of an empty tensor
@@ -218,8 +215,7 @@ def _work(choice: ChoiceI8) -> SymInt:
     """Return the work of the layer in float multiply-adds."""
     layer, fmt = choice.variant.layer, choice.variant.fmt
     macs = layer.window.pixels * layer.out_c * layer.window_bytes
-    work = fmt.float_macs(macs, layer.groups > 1)
-    return work if choice.threads < 2 else max(work, parallel_work(choice.threads))
+    return fmt.float_macs(macs, layer.groups > 1)
 
 
 def _divides_blocks(choice: ChoiceI8, blocks: int) -> bool:

@@ -21,7 +21,6 @@ from tvmrt.compiler.ir.program import (
 )
 from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.requantization import rounding_of
-from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import GAP
 from ..c.initializers import PARALLEL_WORK, print_static, print_tensors, share_layer
@@ -29,7 +28,6 @@ from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, HELIUM
 from ..lowering import ANY, DENSE, ResultLayout, Scratch, lowers, same_offsets
-from ..lowering_protocols import Tunable
 from ..target import Target
 from .boards.board_lowering import BoardLowering
 from .boards.dequantize_epilogue import print_dequantize_epilogue
@@ -38,7 +36,7 @@ from .boards.kernel import MicroKernel
 from .boards.layer_i8 import MicroLayerI8, micro_shape
 from .boards.requant_multipliers import RequantTable, requant_table
 from .boards.residual_epilogue import HARD_FLOAT_FLAGS, print_residual_epilogue
-from .choose_i8 import choose, choose_variant, tile_choices
+from .choose_i8 import choose, choose_variant
 from .epilogue_operands import fits_rows, row_strides
 from .first_run_packing import print_pack_once_i8
 from .fused_requant_add import FusedRequantAdd, find_fused_requant_add
@@ -70,7 +68,7 @@ def threads_for(target: Target, macs: SymInt, grouped: bool = False) -> int:
     return 0 if target.threads and work >= 2.5 * PARALLEL_WORK else 1
 
 
-class IntegerMatMulLowering(BoardLowering, Tunable):
+class IntegerMatMulLowering(BoardLowering):
     """Base class of integer convolution and matmul: packing, clamping, row epilogue.
 
     Subclasses define the axis order (``order``), the memory layout (``demand``), and describe the
@@ -270,10 +268,8 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
 
     def _make_plan(self, step: Step) -> PlanI8:
         variant, constants = self._variant(step)
-        widest = None if variant.widest is None else self.widest_choice(step).tile
         scale = self.scale if self.requantizes_in_kernel else None
-        tuned = self.tuned_choice(step)
-        choice = choose(variant, constants, scale, tuned, widest and widest[1:])
+        choice = choose(variant, constants, scale)
         rounding = self.requantization.rounding if choice.requantizes else ""
         if self.residual is None or not choice.requantizes:
             return make_plan(choice, rounding=rounding)
@@ -291,9 +287,6 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         constants, formats = self._constants(layer), self.formats(not layer.depthwise)
         by_run, requantizes = self.packs_at_run_time, self.requantizes_in_kernel
         return choose_variant(layer, *formats, constants, by_run, requantizes), constants
-
-    def options(self, step: Step) -> list[Choice]:
-        return [] if BOARD_KERNELS.of(self.target) else tile_choices(self._variant(step)[0])
 
     @property
     def packs_at_run_time(self) -> bool:

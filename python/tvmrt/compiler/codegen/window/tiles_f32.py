@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tvmrt.compiler.ir.extent import SymInt, is_unbounded, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
-from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import braces, initializer
 from .tile_cycles import chain_count, row_cycles
@@ -238,7 +237,6 @@ class TileSizes(NamedTuple):
     machine: VectorMachine
     x_stride: int = 0
     kind: TileKind = F32
-    widest_level_choice: Choice | None = None
 
 
 def choose_tiles(
@@ -248,8 +246,6 @@ def choose_tiles(
     machine: VectorMachine,
     x_stride: int = 0,
     kind: TileKind = F32,
-    widest_level_choice: Choice | None = None,
-    chosen: Choice | None = None,
 ) -> Tiles:
     """Select the micro-kernel tile of a convolution or matmul.
 
@@ -268,31 +264,19 @@ def choose_tiles(
         pixels at a distance of a large power of two would evict each other from the L1 cache.
     kind
         Kind of tiles (see :class:`Tiles`); for bfloat16 ``window`` counts pairs.
-    widest_level_choice, chosen
-        Tuning results for the widest ISA level and for this one, used if such a tile exists.
 
     If the machine is one ISA level of several (``widest``), the tiles read weights in blocks of the
     widest level's tiles.
     """
-    given = TileSizes(
-        row_pixels, out_channels, window, machine, x_stride, kind, widest_level_choice
-    )
-    sizes = _TileSearch.of(given)
-    tiles = replace(_fastest(list(sizes.tiles(machine)), chosen or Choice(), machine), kind=kind)
-    if sizes.shared != tiles.block:
-        tiles = replace(tiles, shared_block=sizes.shared)
-    if not symbols_of(*sizes.lengths):
-        return tiles
-    return replace(tiles, widths=_cover_any(sizes.lengths, tiles.widths[0]), dynamic_rows=True)
+    search = _TileSearch.of(TileSizes(row_pixels, out_channels, window, machine, x_stride, kind))
+    return search.complete(_fastest(list(search.tiles(machine)), machine))
 
 
-def tile_options(sizes: TileSizes) -> list[Choice]:
-    """Return all tiles that :func:`choose_tiles` considers, by estimated cycles."""
-    by_cycles = sorted(_TileSearch.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
-    return [
-        Choice((tiles.lanes, tiles.vectors, tiles.widths[0]), tiles.blocks_per_group)
-        for tiles in (each.tiles for each in by_cycles)
-    ]
+def available_tiles(sizes: TileSizes) -> list[Tiles]:
+    """Return all tiles that :func:`choose_tiles` considers."""
+    search = _TileSearch.of(sizes)
+    found = search.tiles(sizes.machine)
+    return [search.complete(each.same_order_tiles or each.tiles) for each in found]
 
 
 @dataclass(frozen=True)
@@ -336,12 +320,20 @@ class _TileSearch:
         widest, shared = getattr(given.machine, "widest", None), 0
         if widest is not None:  # weights are packed for it
             own = bf16_kind(widest) if kind.words_per_pair else kind
-            wider = given._replace(machine=widest, kind=own, widest_level_choice=None)
-            shared = choose_tiles(*wider, chosen=given.widest_level_choice).packed
+            shared = choose_tiles(*given._replace(machine=widest, kind=own)).packed
         # a network without rows or columns is compiled as if it had one
         rows = tuple(max(upper_bound(length), 1) for length in lengths)
         sizes = (max(upper_bound(given.out_channels), 1), max(upper_bound(given.window), 1))
         return cls(lengths, rows, *sizes, given.x_stride, shared, kind)
+
+    def complete(self, tiles: Tiles) -> Tiles:
+        """Return tiles with their kind, the shared block and widths for rows of any length."""
+        tiles = replace(tiles, kind=self.kind)
+        if self.shared != tiles.block:
+            tiles = replace(tiles, shared_block=self.shared)
+        if not symbols_of(*self.lengths):
+            return tiles
+        return replace(tiles, widths=_cover_any(self.lengths, tiles.widths[0]), dynamic_rows=True)
 
     def tiles(self, machine: VectorMachine) -> Iterator[_TileCandidate]:
         """Yield all tiles that fit, half vectors first: faster on some processors on a tie."""
@@ -406,18 +398,12 @@ class _TileSearch:
             yield _TileCandidate(cycles, tiles, same_tail, same_order_cycles)
 
 
-def _fastest(candidates: list[_TileCandidate], chosen: Choice, machine: VectorMachine) -> Tiles:
-    """Return the chosen tiles, or the fastest; if it costs next to nothing, ones that sum in one
+def _fastest(candidates: list[_TileCandidate], machine: VectorMachine) -> Tiles:
+    """Return the fastest tiles; if it costs next to nothing, ones that sum in one
     order."""
     best: _TileCandidate | None = None
     same_tail: _TileCandidate | None = None  # without a tail at any size
     for each in candidates:
-        tiles = each.tiles
-        if chosen.tile == (tiles.lanes, tiles.vectors, tiles.widths[0]):
-            return replace(
-                each.same_order_tiles or tiles,
-                blocks_per_group=chosen.at_once or tiles.blocks_per_group,
-            )
         if best is None or each.cycles < best.cycles * 0.999:
             best = each
         if each.same_tail and (same_tail is None or each.cycles < same_tail.cycles * 0.999):

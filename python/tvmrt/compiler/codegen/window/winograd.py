@@ -14,7 +14,6 @@ import numpy as np
 from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.program import Step, channels_last_order, pixel_stride
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
-from tvmrt.compiler.ir.tuned import Choice
 from tvmrt.compiler.ir.winograd import transformed_weights
 
 from ..c.initializers import print_layer, print_tiles
@@ -160,9 +159,6 @@ class WinogradLowering(ConvolutionLowering):
         """Return the layer as the kernel sees it."""
         channels = (self.node.inputs[0].shape[1], self.node.output.shape[1])
         return WinogradLayer.of(self.window(step), self.node.attrs["size"], channels, self.target)
-
-    def options(self, step: Step) -> list[Choice]:
-        return [Choice(square=self.node.attrs["size"])]
 
     def scratch(self, step: Step) -> Scratch:
         return Scratch(kernel_blocks=(self.winograd_layer(step).scratch_bytes,))
