@@ -13,9 +13,12 @@ if(TARGET tvmrt::backend)
 endif()
 
 get_filename_component(_tvmrt_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+if(NOT IS_DIRECTORY "${_tvmrt_root}/src_backend") # in a clone, this folder is in packaging/
+  get_filename_component(_tvmrt_root "${_tvmrt_root}/.." ABSOLUTE)
+endif()
 
-function(_tvmrt_library name folder)
-  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
+function(_tvmrt_library name)
+  file(GLOB sources CONFIGURE_DEPENDS ${ARGN})
   add_library(tvm_${name} STATIC EXCLUDE_FROM_ALL ${sources})
   add_library(tvmrt::${name} ALIAS tvm_${name})
   target_include_directories(tvm_${name} PUBLIC "${_tvmrt_root}/include")
@@ -25,6 +28,6 @@ function(_tvmrt_library name folder)
   endif()
 endfunction()
 
-_tvmrt_library(backend "${_tvmrt_root}/src_backend")
-_tvmrt_library(firmware "${_tvmrt_root}/src_runtime/firmware")
+_tvmrt_library(backend "${_tvmrt_root}/src_backend/*.c")
+_tvmrt_library(firmware "${_tvmrt_root}/src_runtime/firmware/*/*.c")
 target_link_libraries(tvm_firmware PUBLIC tvm_backend)

@@ -33,8 +33,8 @@ def find_include_path() -> list[str]:
 def find_firmware_path() -> str:
     """Return the folder with the sources and build files for microcontrollers.
 
-    It has ``src_backend`` and ``src_runtime/firmware``, and is a CMake package, a Zephyr module
-    and a Meson subproject.
+    It has ``src_backend`` and ``src_runtime/firmware``. Of an installed package it is also a CMake
+    package, a Zephyr module and a Meson subproject; a clone has these files in ``packaging``.
 
     Raises
     ------
@@ -47,6 +47,18 @@ def find_firmware_path() -> str:
     raise FileNotFoundError(
         f"the sources for microcontrollers are missing from {PACKAGE}; install the package again"
     )
+
+
+def find_cmake_path() -> str:
+    """Return the folder with the CMake package of the firmware libraries.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is neither in the package nor the source tree around it.
+    """
+    root = find_firmware_path()
+    return os.path.join(root, "packaging" if root == _SOURCE_ROOT else "", "cmake")
 
 
 def find_boards_path() -> str:

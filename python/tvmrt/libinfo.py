@@ -13,6 +13,7 @@ from tvmrt.install_paths import (
     PACKAGE,
     __version__,
     find_boards_path,
+    find_cmake_path,
     find_firmware_path,
     find_include_path,
 )
@@ -20,6 +21,7 @@ from tvmrt.install_paths import (
 __all__ = [
     "__version__",
     "find_boards_path",
+    "find_cmake_path",
     "find_firmware_path",
     "find_include_path",
     "find_lib_path",

@@ -1,6 +1,6 @@
 /* JSON parser with precise errors, based on the reader that firmware also uses.
  *
- * firmware/json.c reads the text and only detects damage; the expected syntax and the position are
+ * firmware/graph/json.c reads the text and only detects damage; the expected syntax and the position are
  * added here. Strings are unescaped into caller-provided buffers. A parser owns no memory: after a
  * failure there is nothing to release. */
 #include "json.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../firmware/json.h"
+#include "../firmware/graph/json.h"
 #include "error.h"
 
 /* Each function returns 0, or -1 with "<what>: <why> at line <l>, column <c>". */

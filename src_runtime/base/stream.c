@@ -1,6 +1,6 @@
 /* Little-endian byte streams and whole files.
  *
- * Readers walk borrowed memory, check its end at each step (firmware/params_reader.c), and report
+ * Readers walk borrowed memory, check its end at each step (firmware/graph/params_reader.c), and report
  * the position of an error. Counts are compared with the remaining bytes before memory is allocated
  * for them, so that a damaged file cannot exhaust memory. Files are written to a temporary name and
  * renamed: a reader of the path sees the old file or the new one. */

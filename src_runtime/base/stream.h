@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../firmware/params_reader.h"
+#include "../firmware/graph/params_reader.h"
 #include "error.h"
 
 /* Every read returns 0, or -1 with "<what>: ... at byte <n>". */

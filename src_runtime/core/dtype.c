@@ -2,14 +2,14 @@
  *
  * Names are those of TVM and numpy. Codes are DLPack's, except bool, which TVM stores as uint1, and
  * two small floats that TVM numbered before DLPack did. Firmware reads the common names by the same
- * list (firmware/dtype.h) and supports no others. */
+ * list (firmware/aot/dtype.h) and supports no others. */
 #include "dtype.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../firmware/dtype.h"
+#include "../firmware/aot/dtype.h"
 
 /* Codes of small floats. The first two are those of TVM 0.14 and later (6 means bool in DLPack,
  * which this runtime stores as uint1); the others are DLPack's. */

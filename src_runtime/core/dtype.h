@@ -5,7 +5,7 @@
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../base/error.h"
-#include "../firmware/dtype.h"
+#include "../firmware/aot/dtype.h"
 #include "../platform/compiler.h"
 
 /* Buffer size for the longest type name, including its NUL. */

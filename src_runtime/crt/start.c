@@ -6,7 +6,7 @@
 #include <tvm/runtime/crt/graph_executor_module.h>
 
 #include "../core/function.h"
-#include "../firmware/packed_func.h"
+#include "../firmware/aot/packed_func.h"
 #include "../tensors/tensor.h"
 
 /* Boards set up their registry here. Hosts already have one: this only checks that it works. */

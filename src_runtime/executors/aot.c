@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../firmware/aot_metadata.h"
+#include "../firmware/aot/aot_metadata.h"
 
 /* Accepts a partly built instance: tables that were not reached are NULL. The module's own
  * destructor releases the library. */

@@ -42,7 +42,7 @@ static const char* const node_texts[] = {"op",          "name",         "func_na
                                          "num_outputs", "flatten_data", "view",      "device",
                                          "after",       "region"};
 
-#include "../firmware/graph_walk.h"
+#include "../firmware/graph/graph_walk.h"
 
 _Static_assert((int)NUM_SECTIONS == 8, "as many as a plan has room for");
 

@@ -2,6 +2,6 @@
 #ifndef TVMRT_SRC_RUNTIME_SDK_FRAMES_H_
 #define TVMRT_SRC_RUNTIME_SDK_FRAMES_H_
 
-#include "../firmware/frames.h"
+#include "../firmware/remote/frames.h"
 
 #endif

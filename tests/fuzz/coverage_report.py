@@ -22,12 +22,11 @@ READERS = (
     "src_runtime/executors/aot_factory.c", "src_runtime/regions/region_check.c",
     "src_runtime/regions/region_set.c", "src_runtime/regions/module.c",
     "src_runtime/regions/functions.c",
-    "src_runtime/firmware/json.c",
-    "src_runtime/firmware/graph_read.c",
-    "src_runtime/firmware/graph_params.c", "src_runtime/firmware/params_reader.c",
-    "src_runtime/firmware/graph_plan.c",
-    "src_runtime/firmware/graph_arena.c", "src_runtime/firmware/dtype.c",
-    "src_runtime/firmware/dtype_bits.c",
+    "src_runtime/firmware/graph/json.c",
+    "src_runtime/firmware/graph/graph_read.c",
+    "src_runtime/firmware/graph/graph_params.c", "src_runtime/firmware/graph/params_reader.c",
+    "src_runtime/firmware/graph/graph_arena.c", "src_runtime/firmware/aot/dtype.c",
+    "src_runtime/firmware/aot/dtype_bits.c",
     "src_backend/func_registry.c",
     *(
         path.relative_to(ROOT).as_posix()

@@ -4,7 +4,7 @@
 #include <tvm/runtime/crt/microtvm_rpc_server.h>
 #include <tvm/runtime/platform.h>
 
-#include "firmware/frames.h"
+#include "firmware/remote/frames.h"
 #include "fuzz.h"
 
 enum {

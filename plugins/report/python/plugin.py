@@ -5,14 +5,8 @@ from tvmrt.plugin import Plugin
 PLUGIN = Plugin(
     name="report",
     summary="all that is known of a network, and the time of its operators, on a page",
-    commands={
-        "profile": "tvmrt.plugins.report.profile_command:command",
-        "report": "tvmrt.plugins.report.command:command",
-    },
-    schemas={
-        "profile": "tvmrt.plugins.report.schemas:PROFILE",
-        "report": "tvmrt.plugins.report.schemas:REPORT",
-    },
+    commands={"report": "tvmrt.plugins.report.command:command"},
+    schemas={"report": "tvmrt.plugins.report.schemas:REPORT"},
     hooks={
         "network report": "tvmrt.plugins.report.network_report:report",
         "operator times": "tvmrt.plugins.report.operator_times",

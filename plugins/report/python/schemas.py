@@ -1,4 +1,4 @@
-"""JSON schemas of ``profile --json`` and ``report --json``."""
+"""JSON schema of ``report --json``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from tvmrt.cli.schemas import SHAPE, WORDS, footprint
 TENSOR = record(
     name=text(), shape=SHAPE, dtype=text(),
     nbytes=size("Size at the upper bounds of dynamic dimensions."),
-)  # fmt: skip
-
-PROFILE = record(
-    "tvmrt profile --json.",
-    runs=integer(),
-    threads=integer(),
-    operators=list_of(
-        record(
-            name=text(), function=text("Symbol of the function."), seconds=seconds("Median."),
-            device_=text(), operator_=text(), nodes_=WORDS, macs_=integer(),
-        ),
-        "Operators in execution order; for a library only names are known.",
-    ),
 )  # fmt: skip
 
 REPORT = (

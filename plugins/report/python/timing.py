@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -11,8 +12,17 @@ import numpy as np
 
 from tvmrt.compiler.symbols import PACKED_SUFFIX
 
-RUNS = 20  # the median per operator is reported
-SECONDS = 2.0  # of profiled runs, after at least three
+MIN_RUNS, RUNS = 3, 20  # the median per operator is reported
+SECONDS = 2.0  # of profiled runs, after at least MIN_RUNS
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: begin and end in seconds of one clock, and the times of its operators."""
+
+    begin: float
+    end: float
+    calls: Sequence[Mapping[str, Any]]
 
 
 def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -30,19 +40,31 @@ def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any
     Seconds of whole runs, without the overhead of profiling: ``median`` and ``fastest``, and their
     number, ``runs``.
     """
-    found: dict[str, list[float]] = {}
+    add_seconds(operators, profiled_runs(executor))
+    whole = times_of(executor.run, SECONDS / 2)
+    return {"median": median(whole), "fastest": min(whole), "runs": len(whole)}
+
+
+def profiled_runs(executor: Any) -> list[Run]:
+    """Run an executor several times, and time each operator."""
+    runs: list[Run] = []
     end = time.perf_counter() + SECONDS
-    for i in range(RUNS):
-        if i >= 3 and time.perf_counter() > end:
-            break
-        for call in executor.profile().calls:
-            found.setdefault(str(call["name"]), []).append(call["seconds"])
+    while len(runs) < MIN_RUNS or (len(runs) < RUNS and time.perf_counter() < end):
+        begin = time.perf_counter()
+        calls = executor.profile().calls
+        runs.append(Run(begin, time.perf_counter(), calls))
+    return runs
+
+
+def add_seconds(operators: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
+    """Add the median ``seconds`` to the operators that the runs report."""
+    found: dict[str, list[float]] = {}
+    for call in (call for run in runs for call in run.calls):
+        found.setdefault(str(call["name"]), []).append(call["seconds"])
     for operator in operators:
         times = next((found[name] for name in names_of(operator) if name in found), None)
         if times:
             operator["seconds"] = median(times)
-    whole = times_of(executor.run, SECONDS / 2)
-    return {"median": median(whole), "fastest": min(whole), "runs": len(whole)}
 
 
 def names_of(operator: dict[str, Any]) -> tuple[str, ...]:

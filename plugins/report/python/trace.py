@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tvmrt.plugins.report.timing import Run
+
 RUNS, HOST = 0, "cpu"  # the track of the runs; the device whose track is the calling thread
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run: begin and end in seconds of one clock, and the times of its operators."""
-
-    begin: float
-    end: float
-    calls: Sequence[Mapping[str, Any]]
 
 
 def chrome_trace(
@@ -49,7 +41,7 @@ def chrome_trace(
     return {
         "traceEvents": [*_heads(network, names, pid), *events],
         "displayTimeUnit": "ns",
-        "otherData": {"network": network, "made_by": "tvmrt profile"},
+        "otherData": {"network": network, "made_by": "tvmrt bench --trace"},
     }
 
 

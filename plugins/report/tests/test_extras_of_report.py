@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "cli"))
 
-from test_extras import COMMAND, DIGITS, EXTRAS, library, run_without  # noqa: F401
+from test_extras import DIGITS, run_without
 
 
 def test_report_without_onnx_names_the_extra():
@@ -15,8 +15,3 @@ def test_report_without_onnx_names_the_extra():
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "needs the package onnx: pip install 'tvmrt[compile]'" in done.stderr
-
-
-def test_profile_takes_libraries_without_the_compilers_packages(library):  # noqa: F811
-    done = run_without(set(EXTRAS) - set(COMMAND), "profile", library)
-    assert done.returncode == 0, done.stderr

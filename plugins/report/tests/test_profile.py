@@ -1,4 +1,4 @@
-"""Test ``tvmrt profile``: the table, and a trace in the documented format of Perfetto and
+"""Test ``tvmrt bench --profile``: the table, and a trace in the documented format of Perfetto and
 Chrome."""
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PHASES = {"X": {"name", "cat", "ts", "dur", "pid", "tid"}, "M": {"name", "pid", 
 
 @pytest.fixture(scope="module", params=["graph", "aot"])
 def profiled(request, tmp_path_factory):
-    """Return the events of five runs on the host and a simulated device, by phase."""
+    """Return the events of runs on the host and a simulated device, by phase."""
     example_devices.load("tpu")
     path = tmp_path_factory.mktemp("profile") / "trace.json"
-    options = ["--runs", "5", "--device", "tpu", "--executor", request.param]
-    assert main(["profile", str(DIGITS), *options, "--trace", str(path)]) == 0
+    options = ["--seconds", "0.01", "--device", "tpu", "--executor", request.param]
+    assert main(["bench", str(DIGITS), *options, "--profile", "--trace", str(path)]) == 0
     found = defaultdict(list)
     for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]:
         assert set(event) >= PHASES[event["ph"]]
@@ -39,7 +39,7 @@ def test_trace_has_a_line_for_each_device_and_one_for_the_runs(profiled):
     names = {e["tid"]: e["args"]["name"] for e in profiled["M"] if e["name"] == "thread_name"}
     assert sorted(names.values()) == ["calling thread", "device tpu", "runs"]
     processes = {e["args"]["name"] for e in profiled["M"] if e["name"] == "process_name"}
-    assert processes == {DIGITS.name}
+    assert processes == {DIGITS.stem}
     for event in profiled["X"]:
         line = {"run": "runs", "cpu": "calling thread", "tpu": "device tpu"}[event["cat"]]
         assert names[event["tid"]] == line
@@ -47,7 +47,8 @@ def test_trace_has_a_line_for_each_device_and_one_for_the_runs(profiled):
 
 def test_operator_events_are_sequential_within_their_run(profiled):
     runs = [e for e in profiled["X"] if e["cat"] == "run"]
-    assert [run["name"] for run in runs] == [f"run {i}" for i in range(5)]
+    assert len(runs) >= 3
+    assert [run["name"] for run in runs] == [f"run {i}" for i in range(len(runs))]
     inside = 0
     for run in runs:
         end = run["ts"]
@@ -65,20 +66,10 @@ def test_nodes_of_the_network_are_reported(profiled):
     assert {"conv1", "relu1", "dense", "softmax"} <= nodes
 
 
-@pytest.mark.slow
-def test_table_and_json_of_a_library(tmp_path, capsys):
-    library = tmp_path / "digits.so"
-    assert main(["compile", str(DIGITS), "-o", str(library)]) == 0
-    capsys.readouterr()
-    assert main(["profile", str(library), "--runs", "3", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert [row["function"] for row in data["operators"]] == [
-        f"tvmgen_default_{name}_packed" for name in LAYERS
-    ]
-    assert all(row["seconds"] > 0 for row in data["operators"])
-    assert main(["profile", str(DIGITS), "--runs", "3"]) == 0
-    table = capsys.readouterr().out
-    assert all(f"\n{name} " in table for name in LAYERS)
+def test_a_trace_needs_a_profile_of_one_network(tmp_path, capsys):
+    for options in (["--profile", str(DIGITS)], []):
+        assert main(["bench", str(DIGITS), *options, "--trace", str(tmp_path / "t.json")]) == 2
+        assert "--trace writes the runs of --profile of one MODEL" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -103,11 +94,6 @@ def test_only_the_gathered_rows_of_a_table_are_moved(is_constant, tmp_path, caps
     (network,) = json.loads(capsys.readouterr().out)["networks"]
     (row,) = [row for row in network["operators"] if row["name"] == "rows"]
     assert row["moved_bytes"] == 3 * 8 + 2 * 3 * 64 * 4
-
-
-def test_boards_are_profiled_elsewhere(capsys):
-    assert main(["profile", str(DIGITS), "--target", "cortex-m4"]) == 2
-    assert "this machine cannot profile boards" in capsys.readouterr().err
 
 
 def test_report_has_the_times_of_the_ahead_of_time_executor():

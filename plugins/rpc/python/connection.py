@@ -40,7 +40,7 @@ class RemoteCalls(Connection):
         return [
             click.Option(
                 ["--rpc"], metavar="HOST[:PORT]|LINE",
-                help="Run on this 'tvmrt rpc-server', on a board at serial:PATH[:BAUD], or on a "
+                help="Run on this 'tvmrt rpc server', on a board at serial:PATH[:BAUD], or on a "
                 "board emulated by QEMU: qemu.",
             ),
             click.Option(

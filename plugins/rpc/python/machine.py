@@ -66,7 +66,7 @@ def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
             f"{len(owned)} there {'has' if len(owned) == 1 else 'have'} it, in use: "
             "wait longer by --rpc-wait"
             if owned
-            else "no server has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"
+            else "no server has it: start 'tvmrt rpc server --tracker', or check --rpc-key"
         )
         raise TimeoutError(f"{error}; {remedy}") from error
 

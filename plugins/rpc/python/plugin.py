@@ -2,16 +2,17 @@
 
 from tvmrt.plugin import Plugin
 
-_COMMANDS = "its servers are the commands 'tvmrt rpc-server' and 'rpc-tracker'"
+_COMMANDS = "its servers are the commands 'tvmrt rpc server' and 'tvmrt rpc tracker'"
 
 PLUGIN = Plugin(
     name="rpc",
     summary="remote calls: networks on other machines, and on boards over a serial line",
     commands={
-        "rpc-server": "tvmrt.plugins.rpc.server_command:command",
-        "rpc-tracker": "tvmrt.plugins.rpc.tracker_command:command",
+        "rpc": "tvmrt.plugins.rpc.command:command",
+        "rpc server": "tvmrt.plugins.rpc.server_command:command",
+        "rpc tracker": "tvmrt.plugins.rpc.tracker_command:command",
     },
-    servers=("rpc-server", "rpc-tracker"),
+    servers=("rpc server", "rpc tracker"),
     connections={"--rpc": "tvmrt.plugins.rpc.connection:RemoteCalls"},
     instead={
         "contrib.rpc": "tvmrt.rpc has the names of tvm.rpc",

@@ -1,4 +1,4 @@
-"""``tvmrt rpc-server``: let remote clients run uploaded code on this machine."""
+"""``tvmrt rpc server``: let remote clients run uploaded code on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
     return add
 
 
-@click.command("rpc-server")
+@click.command("server")
 @listening(9090)
 @click.option("--key", default="", help="Key that clients must give.")
 @click.option("--tracker", metavar="HOST:PORT", help="Tracker to register with under the key.")

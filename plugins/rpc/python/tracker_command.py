@@ -1,4 +1,4 @@
-"""``tvmrt rpc-tracker``: assign free servers to clients by key."""
+"""``tvmrt rpc tracker``: assign free servers to clients by key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 from tvmrt.plugins.rpc.server_command import listening
 
 
-@click.command("rpc-tracker")
+@click.command("tracker")
 @listening(9190)
 def command(host: str, port: int, port_end: int) -> None:
     """Assign free remote-call servers to clients by key, until Ctrl-C."""

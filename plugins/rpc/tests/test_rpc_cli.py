@@ -74,7 +74,7 @@ def test_wait_for_a_server_is_reported_and_times_out(library, capsys):
         busy = rpc.connect_tracker(*address).request("pi")
         for key, remedy in (
             ("pi", "1 there has it, in use: wait longer by --rpc-wait"),
-            ("pj", "no server has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"),
+            ("pj", "no server has it: start 'tvmrt rpc server --tracker', or check --rpc-key"),
         ):
             assert app.run([*run, key]) == app.CANNOT
             place = f"at the tracker 127.0.0.1:{tracker.port}"
@@ -100,7 +100,7 @@ def test_missing_tracker_is_reported_at_once(library, capsys):
         assert app.run(["run", str(library), "--random", *where]) == app.CANNOT
     assert capsys.readouterr().err.splitlines() == [
         f"tvmrt: note: no tracker answers at {place} yet; retrying for 0.2 s",
-        f"tvmrt: error: no tracker answers at {place}; start 'tvmrt rpc-tracker' there, or check "
+        f"tvmrt: error: no tracker answers at {place}; start 'tvmrt rpc tracker' there, or check "
         "the address",
     ]
 

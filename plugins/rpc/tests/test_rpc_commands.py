@@ -15,12 +15,12 @@ from tvmrt.cli import app
 
 
 @pytest.mark.skipif(os.name != "posix", reason="another system's signals")
-@pytest.mark.parametrize("command", ["rpc-server", "rpc-tracker"])
+@pytest.mark.parametrize("command", ["server", "tracker"])
 def test_servers_end_by_the_signal_itself(command):
     """Session processes inherit the default signal action: SIGTERM ends each at once."""
     process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "tvmrt", command, "--host", "127.0.0.1", "--port", "0"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [sys.executable, "-u", "-m", "tvmrt", "rpc", command, "--host", "127.0.0.1",
+         "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     assert "127.0.0.1" in process.stdout.readline()
@@ -31,7 +31,7 @@ def test_servers_end_by_the_signal_itself(command):
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize(
     "command",
-    [["rpc-server", "--idle-seconds"], ["rpc-server", "--session-seconds"]],
+    [["rpc", "server", "--idle-seconds"], ["rpc", "server", "--session-seconds"]],
     ids=" ".join,
 )
 def test_no_finite_number(capsys, command, value):
@@ -43,9 +43,9 @@ def test_no_finite_number(capsys, command, value):
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
-        ("exec.rpc_server", "rpc-server"),
-        ("exec", "rpc-tracker"),
-        ("rpc.minrpc", "rpc-server"),
+        ("exec.rpc_server", "rpc server"),
+        ("exec", "rpc tracker"),
+        ("rpc.minrpc", "rpc server"),
         ("contrib.rpc", "tvmrt.rpc has the names of tvm.rpc"),
     ],
 )
@@ -59,7 +59,7 @@ def test_errors_of_unsupported_names_name_alternatives(name, instead):
 
 
 def test_errors_of_unsupported_attributes_name_alternatives():
-    with pytest.raises(AttributeError, match="rpc-tracker"):
+    with pytest.raises(AttributeError, match="rpc tracker"):
         tvmrt.exec  # noqa: B018
     with pytest.raises(AttributeError, match=r"tvmrt\.rpc has the names"):
         tvmrt.contrib.rpc  # noqa: B018
@@ -74,7 +74,7 @@ def test_the_package_has_the_module_of_tvm():
 @pytest.mark.parametrize(
     "words",
     [
-        ["rpc-server"], ["run", "net.so", "--random", "--rpc", "a:1"],
+        ["rpc", "server"], ["run", "net.so", "--random", "--rpc", "a:1"],
         ["verify", "net.onnx", "--rpc-tracker", "a:1"], ["bench", "net.onnx", "--rpc-key", "k"],
     ],
     ids=lambda words: words[0],
@@ -85,5 +85,5 @@ def test_unsupported_names_are_refused(words):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    what = words[0] if words[0] == "rpc-server" else "--rpc"
+    what = "rpc" if words[0] == "rpc" else "--rpc"
     assert f"the plug-in rpc has {what}, but TVMRT_PLUGINS leaves it out" in done.stderr

@@ -127,7 +127,7 @@ def test_tracker_that_is_not_there_is_named(monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # nothing listens there
         port = free.getsockname()[1]
-        with pytest.raises(ConnectionRefusedError, match=f"127.0.0.1:{port}.*tvmrt rpc-tracker"):
+        with pytest.raises(ConnectionRefusedError, match=f"127.0.0.1:{port}.*tvmrt rpc tracker"):
             client.connect_tracker("127.0.0.1", port)
 
 

@@ -15,6 +15,6 @@ SIGNATURE = Option(
     "Signature of a .tflite file to compile, which determines graph, inputs and outputs. "
     "Default: the signature of the first graph.",
     form="NAME",
-    commands=("verify", "bench", "report", "profile", "tune"),
+    commands=("verify", "bench", "report"),
     other_networks="{signature} is for .tflite files, which alone have signatures",
 )

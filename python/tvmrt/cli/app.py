@@ -174,9 +174,9 @@ class _Terminated(BaseException):
 
 def _is_server(arguments: Sequence[str]) -> bool:
     """Return whether the command is a server, which runs until a signal ends it."""
-    name = str(arguments[0]) if arguments else "-"
-    if name in COMMANDS or name.startswith("-"):
+    if not arguments or arguments[0] in COMMANDS or str(arguments[0]).startswith("-"):
         return False
+    name = " ".join(map(str, arguments[:2]))
     return any(name in each.servers for each in plugin.plugins().values())
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 ONNX_RIVAL = "onnxruntime"
 COMPILED = (".so", ".tar", ".elf")
 MIN_ROUNDS, MAX_ROUNDS = 5, 20_000
+OperatorTimes = Callable[["Session", str], Sequence[Mapping[str, Any]]]
 SingleRuns = Optional[Callable[["Session"], jitter.Jitter]]
 _OPTIONAL = ("operators", "jitter")  # members of a result only if they were asked for
 
@@ -112,6 +113,14 @@ class Result:
     "roofline uses the measured compute and memory bandwidth of this machine.",
 )
 @click.option(
+    "--trace",
+    "trace_file",
+    type=options.PATH,
+    metavar="OUT.json",
+    help="With --profile, write the runs of one MODEL, at its last size, as a trace for "
+    "ui.perfetto.dev or chrome://tracing.",
+)
+@click.option(
     "--jitter",
     "jittered",
     is_flag=True,
@@ -121,8 +130,8 @@ class Result:
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    profiled: bool, jittered: bool, remote: connections.RemoteExecution, as_json: bool,
-    **choices: Any,
+    profiled: bool, trace_file: Path | None, jittered: bool, remote: connections.RemoteExecution,
+    as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or against another runtime.
 
@@ -142,19 +151,23 @@ def command(
         )
     if profiled and any(suffix_of(model) in COMPILED for model in models):
         raise click.UsageError(
-            "--profile needs the network file; 'tvmrt profile' times a compiled library"
+            "--profile needs the network file; 'tvmrt run --profile' times a compiled library"
         )
+    _check_trace(trace_file, profiled, models)
     if jittered and remote_machine is not None:
         raise click.UsageError(f"--jitter times runs on this machine: omit {remote_machine.option}")
     single_runs = partial(jitter.measure, seconds=seconds) if jittered else None
     profiler = plugin.hook("operator times", "bench --profile") if profiled else None
+    timed_operators = profiler and partial(
+        profiler.timed_operators, threads=threads, trace_file=trace_file
+    )
     results = []
     with console.progress(not as_json) as report:
         for done, model in enumerate(models):
             if report:
                 report("networks", done, len(models))
             results += _measure(
-                model, rivals, inputs_file, seconds, threads, choices, profiler, single_runs
+                model, rivals, inputs_file, seconds, threads, choices, timed_operators, single_runs
             )
     machine = profiler and profiler.with_rooflines([each.operators for each in results], threads)
     if as_json:
@@ -168,6 +181,15 @@ def command(
         for each in results:
             profiler.print_operators(each.network, each.operators)
         profiler.print_machine(machine)
+
+
+def _check_trace(trace_file: Path | None, profiled: bool, models: Sequence[Path]) -> None:
+    """Raise UsageError for a trace of nothing or of several networks, or that cannot be written."""
+    if trace_file is None:
+        return
+    if not profiled or len(models) > 1:
+        raise click.UsageError("--trace writes the runs of --profile of one MODEL")
+    files.check_target(trace_file)
 
 
 def _check_rivals(rivals: Sequence[str]) -> None:
@@ -189,11 +211,11 @@ def _measure(
     seconds: float,
     threads: int,
     choices: Mapping[str, Any],
-    profiler: Any,
+    timed_operators: OperatorTimes | None,
     single_runs: SingleRuns,
 ) -> list[Result]:
-    """Measure a network, at several sizes if it has dynamic dimensions; with a profiler, measure
-    its operators as well, and with ``single_runs`` the times of single runs."""
+    """Measure a network, at several sizes if it has dynamic dimensions; with ``timed_operators``,
+    measure its operators as well, and with ``single_runs`` the times of single runs."""
     from tvmrt.cli.session import compile_session
 
     if inputs_file and inputs_file.is_dir():
@@ -224,12 +246,12 @@ def _measure(
                 calls[rival] = _rival_call(rival, judged, trial.inputs, threads, choices)
             times = _interleave(session, trial.inputs, calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
-            timed_operators = () if profiler is None else profiler.timed_operators(session)
+            operators = () if timed_operators is None else timed_operators(session, name)
             rounds = len(times["tvmrt"])
             single = None if single_runs is None else single_runs(session)
             results.append(
                 Result(
-                    name, _timings(times), rounds, compile_seconds, operators=timed_operators,
+                    name, _timings(times), rounds, compile_seconds, operators=operators,
                     jitter=single,
                 )
             )  # fmt: skip

@@ -42,7 +42,7 @@ def command(as_json: bool, **requested: bool) -> None:
         "prefix": str(Path(include).parent),
         "backend_lib": libinfo.find_lib_path("libtvm_backend.a")[0],
         "firmware_sources": firmware,
-        "cmake": str(Path(firmware, "cmake")),
+        "cmake": libinfo.find_cmake_path(),
     }
     chosen = {name: values[name] for name, wanted in requested.items() if wanted}
     if as_json:

@@ -93,7 +93,7 @@ RULES = (
     ),
     Rule(
         "{profile} and {record} are for networks of the crt runtime; on this machine, "
-        "'tvmrt profile' times operators and 'tvmrt verify' checks them",
+        "'tvmrt bench' times operators and 'tvmrt verify' checks them",
         lambda r: (r.profile or r.record) and r.runtime != "crt",
     ),
     Rule(

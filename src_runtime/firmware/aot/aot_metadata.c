@@ -6,7 +6,7 @@
 
 #include <tvm/runtime/crt/aot_executor.h>
 
-#include "../../src_backend/compiler.h"
+#include "../../../src_backend/compiler.h"
 
 /* Weights do not count: they are constants of the code. */
 int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {

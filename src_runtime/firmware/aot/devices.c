@@ -5,7 +5,7 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/platform.h>
 
-#include "../../src_backend/mem_functions.h"
+#include "../../../src_backend/mem_functions.h"
 #include "dtype.h"
 
 /* Owned by the caller until TVMDeviceFreeDataSpace(). `alignment` is a power of two, or 0 for

@@ -4,7 +4,7 @@
 
 #include <dlpack/dlpack.h>
 
-#include "../../src_backend/compiler.h"
+#include "../../../src_backend/compiler.h"
 
 static inline int tvmrt__same_type(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;

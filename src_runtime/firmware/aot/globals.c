@@ -5,7 +5,7 @@
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/platform.h>
 
-#include "../../src_backend/compiler.h"
+#include "../../../src_backend/compiler.h"
 #include "registry.h"
 
 /* An image without a table of functions has no system library; the address is then NULL. */

@@ -3,7 +3,7 @@
 
 #include <tvm/runtime/c_runtime_api.h>
 
-#include "../../src_backend/mem_functions.h"
+#include "../../../src_backend/mem_functions.h"
 
 /* Returned by value. Excess arguments are dropped, and values_count is then smaller. */
 TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <tvm/runtime/crt/alignment.h>
 
-#include "../../src_backend/compiler.h"
+#include "../../../src_backend/compiler.h"
 
 /* Maximum number of tensors, nodes or dimensions: counts fit into 15 bits. */
 enum { MAX_ITEMS = 0x7fff };

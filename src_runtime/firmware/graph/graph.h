@@ -5,8 +5,8 @@
 #include <tvm/runtime/crt/graph_arena.h>
 #include <tvm/runtime/dims.h>
 
+#include "../aot/tensor_size.h"
 #include "json.h"
-#include "tensor_size.h"
 
 /* Set in the storage id of a tensor with an input's memory; the other bits are its index. */
 enum { EXTERNAL = 0x8000 };

@@ -5,8 +5,8 @@
  * outputs set the resulting extents. */
 #include <tvm/runtime/crt/graph_dims.h>
 
-#include "../../src_backend/error_slot.h"
-#include "../../src_backend/mem_functions.h"
+#include "../../../src_backend/error_slot.h"
+#include "../../../src_backend/mem_functions.h"
 #include "graph.h"
 
 enum { TEXT_BYTES = 80 /* the capacity of TVMGetLastError() */ };

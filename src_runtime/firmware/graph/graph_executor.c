@@ -6,9 +6,9 @@
  * arguments. Not thread-safe: one thread at a time may use an executor. */
 #include <tvm/runtime/c_runtime_api.h>
 
-#include "../../src_backend/mem_functions.h"
-#include "../../src_backend/string_functions.h"
-#include "dtype.h"
+#include "../../../src_backend/mem_functions.h"
+#include "../../../src_backend/string_functions.h"
+#include "../aot/dtype.h"
 #include "graph.h"
 
 /* The program's memory begins with the executor, and programs rely on its stated size. */

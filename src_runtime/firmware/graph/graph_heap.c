@@ -4,7 +4,7 @@
  * freed in reverse order. */
 #include <tvm/runtime/platform.h>
 
-#include "../../src_backend/string_functions.h"
+#include "../../../src_backend/string_functions.h"
 #include "graph.h"
 
 typedef struct block {

@@ -5,8 +5,8 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
 
+#include "../aot/packed.h"
 #include "graph.h"
-#include "packed.h"
 
 /* NULL until create() has succeeded; the module's functions cannot be found before. */
 static TVMGraphExecutor* executor;

@@ -1,7 +1,7 @@
 /* Firmware runtime: parameters from a params blob: used in place, or copied if misaligned. */
 
-#include "../../src_backend/mem_functions.h"
-#include "dtype.h"
+#include "../../../src_backend/mem_functions.h"
+#include "../aot/dtype.h"
 #include "graph.h"
 #include "params_reader.h"
 

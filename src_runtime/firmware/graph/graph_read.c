@@ -8,9 +8,9 @@
 
 #include <tvm/runtime/crt/graph_dims.h>
 
-#include "../../src_backend/mem_functions.h"
-#include "../../src_backend/string_functions.h"
-#include "dtype.h"
+#include "../../../src_backend/mem_functions.h"
+#include "../../../src_backend/string_functions.h"
+#include "../aot/dtype.h"
 #include "graph.h"
 
 typedef uint32_t graph_number;

@@ -7,7 +7,7 @@
  * bound. */
 #include "json.h"
 
-#include "../../src_backend/mem_functions.h"
+#include "../../../src_backend/mem_functions.h"
 
 /* The end moves to the reader's position, so that nothing more is read. */
 static void fail(tvmrt_json* in, char expected) {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../src_backend/compiler.h"
+#include "../../../src_backend/compiler.h"
 
 /* Values that are no characters of texts. */
 enum { TVMRT_JSON_VALUE = 1, TVMRT_JSON_NUMBER = 2 };

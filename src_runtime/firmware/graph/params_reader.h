@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../src_backend/compiler.h"
+#include "../../../src_backend/compiler.h"
 
 /* The first 8 bytes of a blob, and of each tensor in it. */
 #define TVMRT_PARAMS_MAGIC UINT64_C(0xF7E58D4F05049CB7)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../src_backend/compiler.h"
+#include "../../../src_backend/compiler.h"
 
 /* A payload begins with the session's id in two bytes, and the type of the message. */
 enum { TVMRT_MESSAGE_HEAD_BYTES = 3 };

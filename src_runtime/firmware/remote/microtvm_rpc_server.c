@@ -6,7 +6,7 @@
  * server's loop with an error. */
 #include <tvm/runtime/crt/microtvm_rpc_server.h>
 
-#include "../../src_backend/mem_functions.h"
+#include "../../../src_backend/mem_functions.h"
 #include "remote.h"
 
 enum {

@@ -5,8 +5,8 @@
  * it received is not owned, and adjacent ranges are merged. */
 #include <tvm/runtime/platform.h>
 
+#include "../aot/tensor_size.h"
 #include "remote.h"
-#include "tensor_size.h"
 
 static const DLDevice cpu = {kDLCPU, 0};
 

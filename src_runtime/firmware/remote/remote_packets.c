@@ -6,8 +6,8 @@
  * into the one buffer from its beginning; if it fails midway, the error replaces it. */
 #include <tvm/runtime/crt/stack_allocator.h>
 
-#include "../../src_backend/mem_functions.h"
-#include "../../src_backend/string_functions.h"
+#include "../../../src_backend/mem_functions.h"
+#include "../../../src_backend/string_functions.h"
 #include "remote.h"
 
 enum {

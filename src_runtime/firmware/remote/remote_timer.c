@@ -1,10 +1,10 @@
 /* Firmware runtime: built-in functions of every server of remote calls: timing, and limits. */
 #include <tvm/runtime/crt/platform.h>
 
-#include "../../src_backend/compiler.h"
-#include "../../src_backend/mem_functions.h"
-#include "packed.h"
-#include "registry.h"
+#include "../../../src_backend/compiler.h"
+#include "../../../src_backend/mem_functions.h"
+#include "../aot/packed.h"
+#include "../aot/registry.h"
 #include "remote.h"
 
 /* The board's functions: an image without a clock returns an error when times are requested. */

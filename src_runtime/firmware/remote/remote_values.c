@@ -3,7 +3,7 @@
  * Values are read into a struct of fixed size, one per session: texts and bytes point into the
  * packet. Missing or excess data sets `failed`, which callers test after reading; a writer without
  * room does the same, and its output is then invalid. */
-#include "../../src_backend/mem_functions.h"
+#include "../../../src_backend/mem_functions.h"
 #include "remote.h"
 
 /* ---- reading ---- */

@@ -66,7 +66,7 @@ def build_libraries(board: boards.Board, folder: Path) -> list[Path]:
     archives = []
     for name, sources in LIBRARIES.items():
         objects = []
-        for source in sorted(sources.glob("*.c")):
+        for source in sorted(sources.rglob("*.c")):
             objects.append(folder / f"{name}_{source.stem}.o")
             command = [board.compiler, *board.flags, *FLAGS, *WARNINGS, "-ffreestanding"]
             paths = [f"-I{ROOT}/include", "-c", str(source), "-o", str(objects[-1])]

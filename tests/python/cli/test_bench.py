@@ -80,4 +80,4 @@ def test_compiled_networks_and_other_machines_are_not_profiled(tmp_path, capsys)
     library = tmp_path / "net.so"
     library.write_bytes(b"")
     assert main(["bench", str(library), "--profile"]) == 2
-    assert "'tvmrt profile' times a compiled library" in capsys.readouterr().err
+    assert "'tvmrt run --profile' times a compiled library" in capsys.readouterr().err

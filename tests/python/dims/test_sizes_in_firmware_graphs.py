@@ -195,8 +195,8 @@ def check(model, runs, found) -> None:
 def firmware(tmp_path_factory):
     """Build the firmware libraries for the host, with sanitizers."""
     folder, root = tmp_path_factory.mktemp("firmware"), Path(find_firmware_path())
-    folders = ("src_backend", "src_runtime/firmware")
-    sources = [str(path) for name in folders for path in sorted((root / name).glob("*.c"))]
+    folders = ("src_backend", "src_runtime/firmware/*")
+    sources = [str(path) for name in folders for path in sorted(root.glob(f"{name}/*.c"))]
     includes = [f"-I{path}" for path in find_include_path()]
     subprocess.run(["cc", *STRICT, *SANITIZED, *includes, "-c", *sources], check=True, cwd=folder)
     objects = [path.name for path in folder.glob("*.o")]

@@ -17,10 +17,12 @@ PUBLIC = re.compile(r"^#include <tvm/runtime/([^>]+)>", re.MULTILINE)
 # Allowed includes of a folder besides its own files and public headers; entries may be files.
 MAY_INCLUDE = {
     "src_backend": set(),
-    "src_runtime/firmware": {"src_backend"},
+    "src_runtime/firmware/aot": {"src_backend"},
+    "src_runtime/firmware/graph": {"src_backend", "firmware/aot"},
+    "src_runtime/firmware/remote": {"src_backend", "firmware/aot"},
     "src_runtime/platform": {"src_backend"},
-    "src_runtime/base": {"platform", "firmware/json.h", "firmware/params_reader.h"},
-    "src_runtime/core": {"platform", "base", "firmware/dtype.h"},
+    "src_runtime/base": {"platform", "firmware/graph/json.h", "firmware/graph/params_reader.h"},
+    "src_runtime/core": {"platform", "base", "firmware/aot/dtype.h"},
     "src_runtime/tensors": {"platform", "base", "core"},
     "src_runtime/modules": {"platform", "base", "core", "tensors"},
     "src_runtime/executors": {
@@ -29,19 +31,26 @@ MAY_INCLUDE = {
         "core",
         "tensors",
         "modules",
-        "firmware/aot_metadata.h",
-        "firmware/graph_walk.h",
+        "firmware/aot/aot_metadata.h",
+        "firmware/graph/graph_walk.h",
     },
     # Separate libraries, loaded on the first call of one of their functions.
     "src_runtime/named": {"platform", "base", "core", "tensors", "modules"},
     "src_runtime/regions": {"platform", "base", "core", "tensors", "modules"},
     "src_runtime/schedules": {"platform", "base", "core", "tensors", "modules", "executors"},
-    "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
+    "src_runtime/crt": {"core", "tensors", "executors", "firmware/aot/packed_func.h"},
     # runtime.c connects lower layers with upper ones; generated files are tables.
     "src_runtime": {"core/hooks.h", "core/plugins.h", "modules/devices.h"},
     "src_runtime/versioned": set(),
     # Headers for plug-ins, as in its README.
-    "src_runtime/sdk": {"platform", "base", "core", "tensors", "modules", "firmware/frames.h"},
+    "src_runtime/sdk": {
+        "platform",
+        "base",
+        "core",
+        "tensors",
+        "modules",
+        "firmware/remote/frames.h",
+    },
     "python/src": set(),
 }
 KERNELS = ROOT / "include/tvm/runtime/kernels"

@@ -18,7 +18,7 @@ from tvmrt.compiler.export.firmware_build import SERVER, SIZED_GRAPH, runtime_so
 from tvmrt.devices import CSource, Device
 
 ROOT = Path(libinfo.find_firmware_path())
-FOLDERS = [ROOT / "src_backend", ROOT / "src_runtime" / "firmware"]
+FOLDERS = [ROOT / "src_backend", *(ROOT / "src_runtime" / "firmware").iterdir()]
 FLAGS = ["-std=c99", *(f"-I{folder}" for folder in libinfo.find_include_path())]
 CALLS = {
     "aot": ["TVMAotExecutor_Create", "TVMAotExecutorModule_Register"],

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tvmrt.libinfo import find_firmware_path
+from tvmrt.libinfo import find_cmake_path, find_firmware_path
 
 ROOT = Path(__file__).resolve().parents[3]
-BARE = (path.stem for path in (ROOT / "cross").glob("*.ini"))
+BARE = (path.stem for path in (ROOT / "packaging" / "cross").glob("*.ini"))
 SYSTEMS = ("-linux", "-windows", "-macos")  # these are not bare-metal processors
 CROSS = sorted(name for name in BARE if not name.endswith(SYSTEMS))
 EVERYDAY = ("cortex-m4", "riscv32imc")
@@ -61,7 +61,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 def cross_build(target: str, folder: Path) -> str:
     """Configure and build; return the prefix of the compiler's tools."""
-    file = ROOT / "cross" / f"{target}.ini"
+    file = ROOT / "packaging" / "cross" / f"{target}.ini"
     compiler = re.search(r"^c = '(.*)-gcc'", file.read_text(), re.MULTILINE)[1]
     need(f"{compiler}-gcc", "meson", "ninja")
     run("meson", "setup", folder, ROOT, "--cross-file", file, "-Dwerror=true")
@@ -101,13 +101,16 @@ def sources(tmp_path_factory) -> Path:
 
 
 def test_the_package_has_the_folder(sources):
-    """In a source tree, the parts are at its top."""
+    """In a source tree, the sources are at its top, the build files in ``packaging``."""
     found = Path(find_firmware_path())
-    for part in ("src_backend", "src_runtime/firmware", "cmake", "zephyr", "include"):
+    build_files = found / "packaging" if found == ROOT else found
+    for part in ("src_backend", "src_runtime/firmware", "include"):
         installed = {p.relative_to(sources) for p in (sources / part).rglob("*.[ch]")}
         assert installed <= {p.relative_to(found) for p in (found / part).rglob("*.[ch]")}
-    for file in ("meson.build", "zephyr/module.yml", "cmake/tvmrt-firmware-config.cmake"):
-        assert (found / file).is_file() and (sources / file).is_file()
+    for file in ("zephyr/module.yml", "cmake/tvmrt-firmware-config.cmake"):
+        assert (build_files / file).is_file() and (sources / file).is_file()
+    assert Path(find_cmake_path()) == build_files / "cmake"
+    assert (sources / "meson.build").is_file()
 
 
 @pytest.mark.slow

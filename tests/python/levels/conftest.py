@@ -83,7 +83,7 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     """Build the RPC server for boards without Python and the runtime for the target."""
     build = folder / "build"
     options = ["-Dpython=disabled", "-Dtests=disabled", "--buildtype=plain"]
-    cross = ["--cross-file", str(ROOT / "cross" / f"{target}.ini")]
+    cross = ["--cross-file", str(ROOT / "packaging" / "cross" / f"{target}.ini")]
     subprocess.run(["meson", "setup", str(build), str(ROOT), *cross, *options], check=True)
     files = [f"src_runtime/libtvm_runtime.so{version}" for version in ("", ".0")]
     table = (build / "src_runtime" / "plugins.txt").read_text().splitlines()

@@ -215,5 +215,3 @@ def test_a_command_that_has_the_name_already_keeps_its_own(monkeypatch, capsys):
     said = capsys.readouterr()
     assert "--shiny" in said.out
     assert said.err.count("output is left out: ValueError: the command already has the option") == 1
-
-

@@ -118,8 +118,8 @@ def libc_headers(gcc: str) -> str:
 
 def sources_of(archive: Path) -> list[Path]:
     """Return the C files of an unpacked archive."""
-    folders = ("codegen/host/src", "runtime/src_backend", "runtime/src_runtime/firmware")
-    return sorted(path for folder in folders for path in (archive / folder).glob("*.c"))
+    folders = ("codegen/host/src", "runtime/src_backend", "runtime/src_runtime/firmware/*")
+    return sorted(path for folder in folders for path in archive.glob(f"{folder}/*.c"))
 
 
 def includes_of(archives: Sequence[Path]) -> list[str]:

@@ -37,7 +37,7 @@ def built(tmp_path_factory):
     """Build the runtime, the C example program and some C tests; return the folder."""
     need(f"{COMPILER}-posix", "meson", "ninja", "wine")
     build = tmp_path_factory.mktemp("windows")
-    cross = str(ROOT / "cross" / "x86_64-windows.ini")
+    cross = str(ROOT / "packaging" / "cross" / "x86_64-windows.ini")
     setup = ["meson", "setup", str(build), str(ROOT), "--cross-file", cross, "-Dpython=disabled"]
     subprocess.run([*setup, "--buildtype=plain"], check=True, stdout=subprocess.DEVNULL)
     programs = ["run_network", *(f"test_{name}" for name in C_TESTS)]

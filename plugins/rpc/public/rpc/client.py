@@ -329,7 +329,7 @@ def wait_for_tracker(address: tuple[str, int], seconds: float) -> TrackerSession
             left = end - time.monotonic()
             if left <= 0:
                 raise ConnectionRefusedError(
-                    f"no tracker answers at {address[0]}:{address[1]}; start 'tvmrt rpc-tracker' "
+                    f"no tracker answers at {address[0]}:{address[1]}; start 'tvmrt rpc tracker' "
                     "there, or check the address"
                 ) from refused
             time.sleep(min(5, left))

@@ -14,7 +14,8 @@ from tvmrt.libinfo import find_firmware_path
 # TVMGraphExecutorModule_Register and tvmrt_graph_create. Graphs with dynamic dimensions also call
 # the functions of crt/graph_dims.h, and have error texts for sizes that do not fit.
 # tests/python/export/test_runtime_files.py checks the lists with the compiler.
-BACKEND, FIRMWARE = "src_backend", "src_runtime/firmware"
+BACKEND = "src_backend"
+AOT, GRAPH, REMOTE = (f"src_runtime/firmware/{part}" for part in ("aot", "graph", "remote"))
 SIZED_GRAPH = "sized graph"
 ERRORS = "errors"
 SERVER = "server"  # of remote calls: callees of MicroTVMRpcServerInit and MicroTVMRpcServerLoop
@@ -22,26 +23,27 @@ EXECUTOR_FILES = {
     "aot": {
         BACKEND: "compiler.h error_slot.h func_call.c func_registry.c mem_functions.h "
         "mutable_registry.c stack_allocator.c string_functions.h workspace.c",
-        FIRMWARE: "aot_executor.c aot_metadata.c aot_metadata.h aot_module.c dtype.h globals.c "
+        AOT: "aot_executor.c aot_metadata.c aot_metadata.h aot_module.c dtype.h globals.c "
         "modules.c packed.h packed_func.h registry.h tensor_size.c tensor_size.h",
     },
     "graph": {
         BACKEND: "compiler.h error_slot.h func_registry.c mem_functions.h mutable_registry.c "
         "stack_allocator.c string_functions.h workspace.c",
-        FIRMWARE: "dtype.c dtype.h dtype_bits.c globals.c graph.h graph_arena.c graph_executor.c "
-        "graph_heap.c graph_module.c graph_params.c graph_read.c graph_walk.h json.c json.h "
-        "modules.c packed.h packed_func.h params_reader.c params_reader.h registry.h tensor_size.c "
-        "tensor_size.h",
+        AOT: "dtype.c dtype.h dtype_bits.c globals.c modules.c packed.h packed_func.h registry.h "
+        "tensor_size.c tensor_size.h",
+        GRAPH: "graph.h graph_arena.c graph_executor.c graph_heap.c graph_module.c graph_params.c "
+        "graph_read.c graph_walk.h json.c json.h params_reader.c params_reader.h",
     },
     SERVER: {
         BACKEND: "compiler.h mem_functions.h page_allocator.c string_functions.h",
-        FIRMWARE: "devices.c dtype.h frames.c frames.h microtvm_rpc_server.c modules.c "
-        "packed.h packed_func.h registry.h remote.h remote_handles.c remote_packets.c "
-        "remote_timer.c remote_values.c tensor_size.c tensor_size.h",
+        AOT: "devices.c dtype.h modules.c packed.h packed_func.h registry.h tensor_size.c "
+        "tensor_size.h",
+        REMOTE: "frames.c frames.h microtvm_rpc_server.c remote.h remote_handles.c "
+        "remote_packets.c remote_timer.c remote_values.c",
     },
     # callees of device C code in packages: TVMAPISetLastError() with TVMGetLastError()
     ERRORS: {BACKEND: "compiler.h error_slot.c error_slot.h last_error.c"},
-    SIZED_GRAPH: {BACKEND: "error_slot.c", FIRMWARE: "graph_dims.c"},
+    SIZED_GRAPH: {BACKEND: "error_slot.c", GRAPH: "graph_dims.c"},
 }
 
 # Headers that programs for TVM's archives include, although nothing here does.
@@ -141,7 +143,7 @@ endif
 TARGET_FLAGS ?= %(flags)s
 flags = -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include
 
-%(kernels)sruntime := runtime/src_backend runtime/src_runtime/firmware
+%(kernels)sruntime := runtime/src_backend runtime/src_runtime/firmware/*
 sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
 objects := $(sources:.c=.o)
 compiled := $(wildcard codegen/host/lib/*.o)

@@ -25,7 +25,7 @@ set(%(upper)s_CFLAGS "%(cflags)s" CACHE STRING "Other options, with ; between th
 set(here ${CMAKE_CURRENT_SOURCE_DIR})
 set(generated ${here}/codegen/host)
 file(GLOB sources CONFIGURE_DEPENDS ${generated}/src/*.c
-     ${here}/runtime/src_backend/*.c ${here}/runtime/src_runtime/firmware/*.c)
+     ${here}/runtime/src_backend/*.c ${here}/runtime/src_runtime/firmware/*/*.c)
 file(GLOB compiled CONFIGURE_DEPENDS ${generated}/lib/*.o)
 set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS -std=c99)
 
