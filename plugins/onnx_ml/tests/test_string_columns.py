@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_backend
 from ml_networks import run, side_by_side
 from skl2onnx import convert_sklearn
 from skl2onnx.common.data_types import FloatTensorType, StringTensorType
@@ -12,8 +13,6 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
-
-from tvmrt import onnx_backend
 
 COLOURS, CITIES = ["red", "grün", "青"], ["Ulm", "Bonn", "São Paulo", "東京"]
 

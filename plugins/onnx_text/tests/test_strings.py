@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_backend
 import pytest
 from onnx import TensorProto, helper
 from string_case import FLOAT, INT64, STRING, compare, network, node, strings, tensor
 
-from tvmrt import onnx_backend
 from tvmrt.compiler import pipeline
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.error import UnsupportedError

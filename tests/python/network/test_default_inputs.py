@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnx_backend
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -79,7 +80,7 @@ def test_default_of_a_changed_file_is_not_replaced(tmp_path):
 
 
 def test_backend_replaces_no_default_silently():
-    backend = tvmrt.onnx_backend.Backend
+    backend = onnx_backend.Backend
     model = network()
     prepared = backend.prepare(model)
     np.testing.assert_array_equal(prepared.run([X, W, B])[0], X @ W + B)

@@ -32,13 +32,13 @@ from unittest import mock
 
 import numpy as np
 import onnx
+import onnx_backend
 from batched import compile_alone, load_together, stands_alone
 from bodies import BODIES, UnfitError
 from onnx.backend.test import loader
 from onnx.backend.test.case import node
 from onnx.backend.test.runner import Runner
 
-from tvmrt import onnx_backend
 from tvmrt.error import UnsupportedError
 
 LIST = Path(__file__).with_name("not_passing.json")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_backend
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tvmrt import onnx_backend
 from tvmrt.error import UnsupportedError
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_backend
 import onnxruntime
 import pytest
 from nn_case import case, check
 from onnx import TensorProto, helper
 
-from tvmrt import onnx_backend
 from tvmrt.error import UnsupportedError
 
 INT64 = np.iinfo(np.int64)

@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 import onnx
+import onnx_backend
 import pytest
 from onnx import parser
 
 import tvmrt
-from tvmrt import onnx_backend
 
 runtime = pytest.importorskip("onnxruntime")
 

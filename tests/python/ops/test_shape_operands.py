@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_backend
 import pytest
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
-from tvmrt import onnx_backend
 from tvmrt.error import UnsupportedError
 
 runtime = pytest.importorskip("onnxruntime")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_backend
 import pytest
 from onnx import TensorProto, helper
 from string_case import FLOAT, INT64, STRING, compare, network, node, strings, tensor
 
-from tvmrt import onnx_backend
 from tvmrt.compiler import pipeline
 from tvmrt.error import UnsupportedError
 

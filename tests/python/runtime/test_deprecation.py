@@ -9,7 +9,6 @@ import pytest
 NAMES = [
     ("tvmrt.custom", "Declined", "UnsupportedNode"),
     ("tvmrt.connection", "Place", "RemoteMachine"),
-    ("tvmrt.onnx_backend", "Network", "CompiledModel"),
 ]
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_backend
 import onnxruntime
 from nn_case import IR_VERSION
 from onnx import TensorProto, helper
-
-from tvmrt import onnx_backend
 
 STRING, INT64, FLOAT = TensorProto.STRING, TensorProto.INT64, TensorProto.FLOAT
 

@@ -1,7 +1,5 @@
-"""A backend for ``onnx.backend``: runs ONNX models and single nodes on arrays.
-
-``onnx.backend.test.BackendTest(tvmrt.onnx_backend.Backend)`` runs ONNX's own tests with it.
-"""
+"""A backend for ``onnx.backend``: runs ONNX models and single nodes on arrays, so that ONNX's own
+tests run with it (``tests/python/onnx_suite``)."""
 
 from __future__ import annotations
 
@@ -24,12 +22,9 @@ from tvmrt.compiler.frontend.onnx.tensors import array_of, dense
 from tvmrt.compiler.ir.bundle import Bundle, part_name, read_by_name
 from tvmrt.compiler.request import make
 from tvmrt.contrib.graph_executor import GraphModule
-from tvmrt.deprecation import renamed
 from tvmrt.option_syntax import option
 
 __all__ = ["Backend", "CompiledModel", "prepare", "run_model", "run_node", "supports_device"]
-
-__getattr__ = renamed(globals(), {"Network": "CompiledModel"})
 
 
 def _is_text(info: onnx.ValueInfoProto) -> bool:
