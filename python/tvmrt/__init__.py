@@ -12,12 +12,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tvmrt import unsupported_tvm_names
 from tvmrt.libinfo import __version__
 
 if TYPE_CHECKING:
     from tvmrt import contrib, custom, devices, error, libinfo, nd, runtime
-    from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
     from tvmrt.compiler.pipeline import compile, compile_together
     from tvmrt.compiler.request import Request
     from tvmrt.error import TVMError
@@ -32,8 +30,11 @@ if TYPE_CHECKING:
         PackedFunc,
         convert,
         device_fallbacks,
+        get_global_func,
         load_device_plugin,
         load_param_dict,
+        register_func,
+        register_object,
         save_param_dict,
     )
     from tvmrt.runtime.device import (
@@ -86,7 +87,6 @@ __all__ = [
     "metal",
     "nd",
     "opencl",
-    "register_extension",
     "register_func",
     "register_object",
     "rocm",
@@ -105,10 +105,7 @@ _MOVED_NAMES = {
     "Network": "tvmrt.network.network",
     "Request": "tvmrt.compiler.request",
     "TVMError": "tvmrt.error",
-    "register_extension": "tvmrt._ffi",
 }
-
-unsupported_tvm_names.install()
 
 
 def _import(module: str) -> Any:
@@ -132,8 +129,7 @@ def _module(name: str) -> Any:
     except ImportError as error:
         if error.name != f"tvmrt.{name}":
             raise
-        refused = not isinstance(error, ModuleNotFoundError)  # a TVM module that tvmrt lacks
-        raise AttributeError(str(error) if refused else text) from None
+        raise AttributeError(text) from None
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; each key of a table belongs to one plug-in.
 TABLES = (
     "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
-    "connections", "instead",
+    "connections",
 )  # fmt: skip
 NETWORKS = (".onnx",)  # file suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # never left to a plug-in
@@ -72,9 +72,6 @@ class Plugin:
     connections
         Maps an option of ``tvmrt run``, ``verify`` and ``bench``, such as ``"--rpc"``, to a
         subclass of ``tvmrt.connection.Connection``, which runs networks remotely.
-    instead
-        Maps a name of ``tvm`` that tvmrt lacks to a sentence for the error that names its
-        replacement.
     """
 
     name: str
@@ -90,7 +87,6 @@ class Plugin:
     operators: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hooks: Mapping[str, str] = field(default_factory=dict)
     connections: Mapping[str, str] = field(default_factory=dict)
-    instead: Mapping[str, str] = field(default_factory=dict)
 
 
 class Importer:
@@ -255,18 +251,13 @@ def _warn(text: str) -> None:
 
 _lock = threading.RLock()
 _tables: list[_Tables] = []
-_reader: list[int] = []  # id of the thread that is reading the plug-ins
 
 
 def _read() -> _Tables:
     if not _tables:
         with _lock:
             if not _tables:
-                _reader.append(threading.get_ident())
-                try:
-                    _tables.append(_Tables())
-                finally:
-                    _reader.clear()
+                _tables.append(_Tables())
     return _tables[0]
 
 
@@ -402,14 +393,6 @@ def hook(name: str, what: str) -> Any:
         reason = why_missing("hooks", name) or "no plug-in has it; 'tvmrt doctor' lists plug-ins"
         raise ImportError(f"{what} is not available: {reason}")
     return result
-
-
-def instead(name: str) -> str | None:
-    """Return a plug-in's advice for a name of TVM; None while plug-ins are being imported."""
-    if _reader == [threading.get_ident()]:
-        return None
-    entry = _read().entries["instead"].get(name)
-    return None if entry is None else entry[1]
 
 
 def why_missing(table: str, key: Any) -> str | None:

@@ -145,7 +145,7 @@ TVMRT_COLD_PATH bool tvmrt__is_short(const char* name) {
       "runtime.GetADTFields\0runtime.MapSize\0runtime.MapCount\0runtime.MapGetItem\0"
       "runtime.GetShapeTupleSize\0runtime.GetShapeTupleElem\0runtime.GetFFIString\0"
       "runtime.String\0runtime.ShapeTuple\0runtime.Box\0runtime.BoxInt\0runtime.BoxFloat\0"
-      "runtime.BoxBool\0runtime.Unbox\0runtime.UnBoxBool\0runtime.ObjectPtrHash\0";
+      "runtime.BoxBool\0runtime.Unbox\0runtime.UnBoxBool\0";
   const char* known = names;
   /* lint: the list ends with an empty name */
   while (*known != '\0' && strcmp(known, name) != 0) known = tvmrt__next_name(known);

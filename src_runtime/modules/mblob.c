@@ -12,7 +12,7 @@
  * Module 0 is the library, module 1 is of kind "k". The imports of module i are the children from
  * row_ptr[i] up to row_ptr[i + 1]: module 0 imports module 1, module 1 nothing. Modules precede
  * their imports, so the first one is the root and no file can contain a cycle. Trees are written by
- * named/mblob_write.c. */
+ * the compiler, python/tvmrt/compiler/export/blob.py. */
 #include <stdlib.h>
 #include <string.h>
 

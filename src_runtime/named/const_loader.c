@@ -146,28 +146,9 @@ static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_lookup_
   return rc;
 }
 
-/* In TVM's format: constants, symbols, and for each symbol its list of names. */
-static int const_loader_save(tvmrt_module* self, tvmrt_buf* out) {
-  const const_loader* loader = (const const_loader*)self;
-  size_t i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__params_write(out, false, &loader->consts));
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, loader->num_clients));
-  for (i = 0; i < loader->num_clients; ++i) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, loader->clients[i].symbol));
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, loader->num_clients));
-  for (i = 0; i < loader->num_clients; ++i) {
-    const client* c = &loader->clients[i];
-    TVMRT_RETURN_IF_ERROR(tvmrt__write_strings(out, c->vars, c->num_vars));
-  }
-  return 0;
-}
-
 static const tvmrt_module_type const_loader_type = {
     .key = "const_loader",
-    .properties = TVMRT_MODULE_SERIALIZABLE,
     .find = const_loader_find,
-    .save = const_loader_save,
     .destroy = const_loader_destroy,
 };
 
@@ -229,57 +210,7 @@ static int read_const_loader(tvmrt_reader* in, tvmrt_module** out) {
 
 TVMRT_LOADER(load, read_const_loader)
 
-/* From Python: (map var -> NDArray, map symbol -> Array of var names). */
-static int set_clients(const_loader* loader, const tvmrt_map* map) {
-  size_t i;
-  size_t k;
-  loader->clients = tvmrt__calloc(map->size, sizeof(*loader->clients));
-  if (loader->clients == NULL) return -1;
-  for (i = 0; i < map->size; ++i) {
-    client* c = &loader->clients[i];
-    const tvmrt_array* vars = (const void*)map->entries[i].value;
-    if (map->entries[i].key->type_index != TVMRT_TYPE_STRING ||
-        vars->base.type_index != TVMRT_TYPE_ARRAY) {
-      return tvmrt__fail_type("symbols must map str to Array.");
-    }
-    loader->num_clients = i + 1; /* so far: on failure these are freed */
-    c->symbol = tvmrt__strdup(((const tvmrt_string*)(const void*)map->entries[i].key)->data);
-    c->vars = tvmrt__calloc(vars->size, sizeof(*c->vars));
-    if (c->symbol == NULL || c->vars == NULL) return -1;
-    for (k = 0; k < vars->size; ++k) {
-      const tvmrt_string* var = (const void*)vars->items[k];
-      if (var == NULL || var->base.type_index != TVMRT_TYPE_STRING) {
-        return tvmrt__fail_type("the names of constants must be str.");
-      }
-      c->vars[k] = tvmrt__strdup(var->data);
-      if (c->vars[k] == NULL) return -1;
-      c->num_vars = k + 1; /* likewise */
-    }
-  }
-  return 0;
-}
-
-/* (Map of constants, Map of symbol to Array of names) -> module; called by the compiler of a
- * library. */
-TVMRT_NATIVE(create) {
-  tvmrt_map* consts;
-  tvmrt_map* symbols;
-  const_loader* loader;
-  int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &consts));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_MAP, &symbols));
-  rc = new_loader(&loader);
-  if (rc == 0) rc = tvmrt__params_add_map(&loader->consts, consts, "constants");
-  if (rc == 0) rc = set_clients(loader, symbols);
-  if (rc == 0) return tvmrt__ret_object(out, out_code, &loader->base.base);
-  tvmrt__module_release(loader);
-  return rc;
-}
-
-#define FUNCTIONS(X)                           \
-  X("runtime.ConstLoaderModuleCreate", create) \
-  X(TVMRT_LOADER_PREFIX "const_loader", load)  \
+#define FUNCTIONS(X)                          \
+  X(TVMRT_LOADER_PREFIX "const_loader", load) \
   X(TVMRT_LOADER_PREFIX "metadata", load) /* the name in 0.8 */
 const tvmrt_builtins tvmrt__const_loader_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -117,28 +117,19 @@ TVMRT_NATIVE(array_size) {
   return get_size(&in, TVMRT_TYPE_ARRAY, out, out_code);
 }
 
-/* The array is not shared yet, so that changing its type index makes it an ADT. */
-static int make_adt_of(const tvmrt_args* in, int first, int64_t tag, TVMValue* out, int* out_code) {
-  tvmrt_array* adt = array_of_args(in, first);
+/* (tag, fields ...) -> ADT. The array is not shared yet, so that changing its type index makes it an
+ * ADT. */
+TVMRT_NATIVE(make_adt) {
+  int64_t tag;
+  tvmrt_array* adt;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &tag));
+  adt = array_of_args(&in, 1);
   if (adt == NULL) return -1;
   adt->base.type_index = TVMRT_TYPE_ADT;
   adt->tag = tag;
   return tvmrt__ret_object(out, out_code, &adt->base);
-}
-
-/* (tag, fields ...) -> ADT. */
-TVMRT_NATIVE(make_adt) {
-  int64_t tag;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, -1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &tag));
-  return make_adt_of(&in, 1, tag, out, out_code);
-}
-
-/* TVM's tuples are ADTs with tag 0. */
-TVMRT_NATIVE(make_tuple) {
-  TVMRT_GLOBAL_ARGS;
-  return make_adt_of(&in, 0, 0, out, out_code);
 }
 
 /* (ADT) -> number of fields. */
@@ -352,19 +343,11 @@ TVMRT_NATIVE(unbox) {
   return 0;
 }
 
-/* Identity: equal for all references to one object, 0 if it is not an object. */
-TVMRT_NATIVE(object_ptr_hash) {
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
-  return tvmrt__ret_int(out, out_code, (int64_t)(intptr_t)tvmrt__value_object(args, *type_codes));
-}
-
 #define FUNCTIONS(X)                         \
   X("runtime.Array", make_array)             \
   X("runtime.ArrayGetItem", array_get_item)  \
   X("runtime.ArraySize", array_size)         \
   X("runtime.ADT", make_adt)                 \
-  X("runtime.Tuple", make_tuple)             \
   X("runtime.GetADTSize", adt_size)          \
   X("runtime.GetADTFields", adt_field)       \
   X("runtime.GetADTTag", adt_tag)            \
@@ -383,6 +366,5 @@ TVMRT_NATIVE(object_ptr_hash) {
   X("runtime.BoxFloat", make_box)            \
   X("runtime.BoxBool", make_box_bool)        \
   X("runtime.Unbox", unbox)                  \
-  X("runtime.UnBoxBool", unbox)              \
-  X("runtime.ObjectPtrHash", object_ptr_hash)
+  X("runtime.UnBoxBool", unbox)
 const tvmrt_builtins tvmrt__container_builtins = TVMRT_BUILTINS(FUNCTIONS);

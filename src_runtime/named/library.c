@@ -7,7 +7,6 @@
   X(const_loader)    \
   X(container)       \
   X(module_contents) \
-  X(pack)            \
   X(params)          \
   X(source)          \
   X(time)

@@ -41,12 +41,24 @@ TVMRT_NATIVE(get_property_mask) {
   return tvmrt__ret_int(out, out_code, mod->type->properties);
 }
 
-/* (module) -> 1 or 0: for front ends that do not know the mask. */
-TVMRT_NATIVE(is_dso_exportable) {
+/* The serialised payload, which the loader of the kind reads. */
+static int append_payload(tvmrt_module* mod, tvmrt_buf* out) {
+  if (mod->type->save != NULL) return mod->type->save(mod, out);
+  return tvmrt__fail_value("a module of kind '%s' cannot be saved.", mod->type->key);
+}
+
+/* The caller frees the payload, also on failure. */
+static int payload_of(const tvmrt_args* in, tvmrt_buf* payload) {
   tvmrt_module* mod;
+  TVMRT_RETURN_IF_ERROR(read_module(in, 1, 1, &mod));
+  return append_payload(mod, payload);
+}
+
+/* (module) -> bytes: what the compiler embeds in a library for a device's module. */
+TVMRT_NATIVE(get_payload) {
+  tvmrt_buf payload = {NULL, 0, 0};
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
-  return tvmrt__ret_int(out, out_code, (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0);
+  return tvmrt__ret_buf(payload_of(&in, &payload), kTVMBytes, &payload, out, out_code);
 }
 
 /* Writes the kind's source if it has one, else its serialised payload. The file is replaced
@@ -56,10 +68,8 @@ static int write_module(tvmrt_module* mod, const char* path, const char* format)
   int rc;
   if (mod->type->source != NULL) {
     rc = mod->type->source(mod, format, &bytes);
-  } else if (mod->type->save != NULL) {
-    rc = mod->type->save(mod, &bytes);
   } else {
-    rc = tvmrt__fail_value("a module of kind '%s' cannot be saved to a file.", mod->type->key);
+    rc = append_payload(mod, &bytes);
   }
   if (rc == 0) rc = tvmrt__write_file(path, bytes.data, bytes.size);
   tvmrt__buf_free(&bytes);
@@ -82,6 +92,6 @@ TVMRT_NATIVE(save_to_file) {
   X("runtime.ModuleGetSource", get_source)              \
   X("runtime.ModuleGetFormat", get_format)              \
   X("runtime.ModuleGetPropertyMask", get_property_mask) \
-  X("runtime.ModuleIsDSOExportable", is_dso_exportable) \
-  X("runtime.ModuleSaveToFile", save_to_file)
+  X("runtime.ModuleSaveToFile", save_to_file)           \
+  X("tvmrt.ModulePayload", get_payload)
 const tvmrt_builtins tvmrt__module_contents_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -1,6 +1,7 @@
 /* Global functions that read and write params files. */
-#include "../base/stream.h"
 #include "../tensors/params.h"
+
+#include "../base/stream.h"
 
 /* With the file's magic number first; the word after it is reserved and 0. */
 static int save(tvmrt_buf* out, const tvmrt_params* params) {

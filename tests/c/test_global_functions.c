@@ -1,5 +1,6 @@
 /* Global functions called by name from a front end: their results, and refused arguments. */
 #include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/module_plugin.h>
 
 #include "support.h"
 
@@ -26,11 +27,10 @@ static void test_wrong_arguments_are_reported(void** state) {
       {"runtime.CSourceModuleCreate", "ii", "argument 0"},
       {"runtime.RPCTimeEvaluator", "siiiiiiii", "takes 8, 10, 11 or 12 arguments"},
       {"runtime.RPCTimeEvaluator", "ssiiiiii", "argument 7"},
-      {"runtime.ModuleLoadStaticLibrary", "si", "cannot"},
       {"runtime.ModuleLoadFromFile", "i", "a str"},
       {"runtime.TVMArrayAllocWithScope", "sssss", "raw pointer"},
       {"runtime.TVMArrayCreateView", "ss", "argument 0"},
-      {"runtime.ModulePackImportsToC", "i", "argument 0"},
+      {"tvmrt.ModulePayload", "i", "argument 0"},
       {"runtime.SaveParams", "i", "argument 0"},
       {"tvmrt.device.load_regions", "i", "takes 2 arguments"},
       {"tvmrt.device.find", "i", "a str"},
@@ -120,28 +120,15 @@ static void test_module_functions_by_name(void** state) {
   assert_ok(call_global(&format, "runtime.ModuleGetFormat"));
   assert_string_equal(format.ret.v_str, "");
   arg_handle(&mask, kTVMModuleHandle, mod);
-  assert_ok(call_global(&mask, "runtime.ModuleIsDSOExportable"));
-  assert_int_equal(mask.ret.v_int64, 0);
+  assert_ok(call_global(&mask, "runtime.ModuleGetPropertyMask"));
+  assert_int_equal(mask.ret.v_int64, TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_RUNNABLE);
   (void)TVMModFree(mod);
-}
-
-static void test_blob_is_named_after_its_prefix(void** state) {
-  call own = {0}, of_system = {0};
-  (void)state;
-  arg_int(&own, 0);
-  arg_str(&own, "net_");
-  assert_ok(call_global(&own, "runtime.ModuleImportsBlobName"));
-  assert_string_equal(own.ret.v_str, "__tvm_dev_mblob");
-  arg_int(&of_system, 1);
-  arg_str(&of_system, "net_");
-  assert_ok(call_global(&of_system, "runtime.ModuleImportsBlobName"));
-  assert_string_equal(of_system.ret.v_str, "net___tvm_dev_mblob");
 }
 
 static void test_tensor_is_allocated_as_in_tvm_0_8(void** state) {
   int64_t shape[] = {2, 3};
   TVMValue dtype = {.v_type = {kDLFloat, 32, 1}};
-  call c = {0}, hash = {0}, scope = {0};
+  call c = {0}, scope = {0};
   unsigned index = 99;
   (void)state;
   arg_handle(&c, kTVMOpaqueHandle, shape);
@@ -153,8 +140,6 @@ static void test_tensor_is_allocated_as_in_tvm_0_8(void** state) {
   assert_int_equal(((DLTensor*)c.ret.v_handle)->shape[1], 3);
   assert_ok(TVMArrayGetTypeIndex(c.ret.v_handle, &index));
   assert_int_equal(index, 2);
-  arg_handle(&hash, kTVMNDArrayHandle, c.ret.v_handle);
-  assert_ok(call_global(&hash, "runtime.ObjectPtrHash"));
   (void)TVMArrayFree(c.ret.v_handle);
   arg_handle(&scope, kTVMOpaqueHandle, shape);
   arg_int(&scope, 2);
@@ -195,7 +180,6 @@ int main(void) {
       cmocka_unit_test(test_cpu_streams_do_nothing),
       cmocka_unit_test(test_frontend_exception_is_kept_once),
       cmocka_unit_test(test_module_functions_by_name),
-      cmocka_unit_test(test_blob_is_named_after_its_prefix),
       cmocka_unit_test(test_tensor_is_allocated_as_in_tvm_0_8),
       cmocka_unit_test(test_evaluator_cools_down_and_flushes),
   };

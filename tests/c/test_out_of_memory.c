@@ -178,14 +178,11 @@ static int make_map(bag* b, const char* key, int value) {
 
 static int use_containers(void) {
   bag b = {0};
-  call box = {0}, tuple = {0}, shape = {0}, adt = {0}, items = {0}, item = {0}, unbox = {0};
+  call box = {0}, shape = {0}, adt = {0}, items = {0}, item = {0}, unbox = {0};
   int rc = make_string_list(&b, "value");
   if (rc == 0) rc = make_map(&b, "key", 0);
   arg_int(&box, 7);
   if (rc == 0) rc = global(&b, &box, "runtime.Box");
-  arg_kept(&tuple, &b, 0);
-  arg_int(&tuple, 5);
-  if (rc == 0) rc = global(&b, &tuple, "runtime.Tuple");
   arg_int(&shape, 2);
   arg_int(&shape, 3);
   if (rc == 0) rc = global(&b, &shape, "runtime.ShapeTuple");
@@ -230,42 +227,22 @@ static int use_params(void) {
   return rc;
 }
 
-/* A module of C source that imports constants, packed, written and read. */
+/* A module of C source, written to a file, and the payload of a factory. */
 static int use_modules(void) {
-  const int64_t shape = 2;
   bag b = {0};
-  call source = {0}, consts = {0}, pack = {0}, to_c = {0}, save = {0}, object = {0};
-  DLTensor* w = NULL;
-  int rc = make_string_list(&b, "f");
+  call source = {0}, save = {0}, load = {0}, payload = {0};
+  int rc;
   arg_str(&source, "int f;");
   arg_str(&source, "c");
-  arg_kept(&source, &b, 0);
-  arg_kept(&source, &b, 0);
-  if (rc == 0) rc = global(&b, &source, "runtime.CSourceModuleCreate");
-  if (rc == 0) rc = TVMArrayAlloc(&shape, 1, kDLFloat, 32, 1, kDLCPU, 0, &w);
-  if (rc == 0) {
-    memset(w->data, 0, 8);
-    b.values[b.count].v_handle = w;
-    b.codes[b.count++] = kTVMNDArrayHandle;
-    rc = make_map(&b, "f", 2); /* f: the tensor */
-  }
-  if (rc == 0) rc = make_map(&b, "ext", 0); /* ext: [f] */
-  arg_kept(&consts, &b, 3);
-  arg_kept(&consts, &b, 4);
-  if (rc == 0) rc = global(&b, &consts, "runtime.ConstLoaderModuleCreate");
-  if (rc == 0) rc = TVMModImport(b.values[5].v_handle, b.values[1].v_handle);
-  arg_kept(&pack, &b, 5);
-  if (rc == 0) rc = call_global(&pack, "tvmrt.ModulePackImports");
-  arg_kept(&to_c, &b, 5);
-  arg_int(&to_c, 0);
-  arg_str(&to_c, "p");
-  if (rc == 0) rc = call_global(&to_c, "runtime.ModulePackImportsToC");
-  arg_kept(&save, &b, 1);
+  rc = global(&b, &source, "runtime.CSourceModuleCreate");
+  arg_kept(&save, &b, 0);
   arg_str(&save, "out_of_memory.c");
   if (rc == 0) rc = call_global(&save, "runtime.ModuleSaveToFile");
-  arg_str(&object, "out_of_memory.c");
-  arg_kept(&object, &b, 0);
-  if (rc == 0) rc = global(&b, &object, "runtime.ModuleLoadStaticLibrary");
+  arg_str(&load, fixture("FIXTURE_GRAPH"));
+  arg_str(&load, "so");
+  if (rc == 0) rc = global(&b, &load, "runtime.ModuleLoadFromFile");
+  arg_kept(&payload, &b, 1);
+  if (rc == 0) rc = call_global(&payload, "tvmrt.ModulePayload");
   (void)remove("out_of_memory.c");
   empty(&b);
   return rc;

@@ -119,7 +119,7 @@ static int reshape_region(TVMModuleHandle mod, const int64_t* extents) {
 static int save(TVMModuleHandle mod) {
   call c = {0};
   arg_handle(&c, kTVMModuleHandle, mod);
-  return call_global(&c, "tvmrt.ModulePackImports");
+  return call_global(&c, "tvmrt.ModulePayload");
 }
 
 /* Prepared, run, prepared for another shape, run, saved. */

@@ -243,28 +243,6 @@ def test_root_without_imports_in_0_14(build):
     assert kinds(library) == ("library",)
 
 
-def test_source_modules_inside_a_library(build):
-    """Kinds that releases since 0.14 can serialise."""
-    text = "int answer(void) { return 42; }\n"
-    c_source = stream.string(text) + stream.string("c") + stream.strings(["answer"])
-    c_source += stream.strings(["k"])
-    static = stream.string(b"\x7fELF\0object") + stream.strings(["f", "g"])
-    entries = [
-        stream.LIBRARY,
-        stream.module("c", c_source),
-        stream.module("static_library", static),
-    ]
-    library = build(
-        "c_graph.c", blob=stream.blob(entries, [0, 2, 2, 2], [1, 2]), defines=["MINOR=14"]
-    )
-    source, archive = library.imported_modules
-    assert (source.type_key, archive.type_key) == ("c", "static_library")
-    assert source.get_source() == text
-    assert source["get_symbol"]() == "answer"
-    assert [str(v) for v in source["get_const_vars"]()] == ["k"]
-    assert [str(v) for v in archive["get_func_names"]()] == ["f", "g"]
-
-
 def shifted(blob: bytes, with_size: bool) -> str:
     """Return assembler that puts the module tree at an odd address, as LLVM byte arrays may be."""
     lines = [".section .rodata", ".p2align 6", ".byte 0", ".globl __tvm_dev_mblob"]

@@ -1,4 +1,4 @@
-"""Test saving modules: in a library's module tree, as C text, to a file; and unsupported kinds."""
+"""Test saving modules to a file and as the payload of a library; and unsupported kinds."""
 
 from __future__ import annotations
 
@@ -19,53 +19,23 @@ def call(name: str, *arguments: object) -> object:
     return tvmrt.get_global_func(name)(*arguments)
 
 
-def c_source(name: str) -> tvmrt.runtime.Module:
-    return call("runtime.CSourceModuleCreate", f"int {name}(void);", "c", [name], [])
+def c_source() -> tvmrt.runtime.Module:
+    return call("runtime.CSourceModuleCreate", "int f(void);", "c")
 
 
-def constants() -> tvmrt.runtime.Module:
-    return call("runtime.ConstLoaderModuleCreate", {"c": tvmrt.nd.array(network.W)}, {"f": ["c"]})
-
-
-def packed(root: tvmrt.runtime.Module) -> bytes:
-    return bytes(call("tvmrt.ModulePackImports", root))
-
-
-def test_library_alone_needs_no_tree():
-    assert packed(c_source("f")) == stream.blob([stream.LIBRARY])
-
-
-def test_modules_of_code_are_one_entry():
-    root, more, other = c_source("f"), c_source("g"), constants()
-    root.import_module(other)
-    other.import_module(more)
-    loader = stream.const_loader({"c": network.W}, {"f": ["c"]})
-    with pytest.raises(
-        FAILURES, match="the library's modules and another module import each other"
-    ):
-        packed(root)
-    call("runtime.ModuleClearImports", root)
-    assert packed(other) == stream.blob(
-        [stream.module("const_loader", loader), stream.LIBRARY], [0, 1, 1], [1]
-    )
-
-
-def test_executor_is_no_part_of_a_library(build):
+def test_payload_of_a_factory_is_what_its_loader_reads(build):
     library = build("llvm_graph.c", blob=network.graph_blob(), defines=["MINOR=18"])
-    executor = library["default"](tvmrt.cpu(0))
-    sentence = "a module of kind 'GraphExecutor' cannot be saved into a library."
-    with pytest.raises(FAILURES, match=re.escape(sentence)):
-        packed(executor)
+    payload = bytes(call("tvmrt.ModulePayload", library))
+    assert payload and payload in network.graph_blob()
 
 
 @pytest.mark.parametrize(
     ("make", "payload"),
     [
-        (constants, stream.const_loader({"c": network.W}, {"f": ["c"]})),
         (lambda: call("runtime.MetadataModuleCreate"), b""),
-        (lambda: c_source("f"), b"int f(void);"),
+        (c_source, b"int f(void);"),
     ],
-    ids=["constants", "metadata", "source"],
+    ids=["metadata", "source"],
 )
 def test_file_has_the_text_or_the_payload(tmp_path, make, payload):
     path = tmp_path / "file"
@@ -76,26 +46,12 @@ def test_file_has_the_text_or_the_payload(tmp_path, make, payload):
 def test_executor_cannot_be_saved(build, tmp_path):
     library = build("llvm_graph.c", blob=network.graph_blob(), defines=["MINOR=18"])
     executor = library["default"](tvmrt.cpu(0))
-    sentence = "a module of kind 'GraphExecutor' cannot be saved to a file."
+    sentence = "a module of kind 'GraphExecutor' cannot be saved."
+    with pytest.raises(FAILURES, match=re.escape(sentence)):
+        call("tvmrt.ModulePayload", executor)
     with pytest.raises(FAILURES, match=re.escape(sentence)):
         call("runtime.ModuleSaveToFile", executor, str(tmp_path / "file"), "")
     assert not (tmp_path / "file").exists()
-
-
-def test_packed_text_registers_itself_for_a_system_library(build, tmp_path):
-    """Compile the C text of a tree into a library and load it: the prefix finds the module tree."""
-    root = build("llvm_graph.c", blob=network.graph_blob(), defines=["MINOR=18"])
-    text = tmp_path / "packed.c"
-    text.write_text(call("runtime.ModulePackImportsToC", root, True, "packed_here_"))
-    assert '"packed_here___tvm_dev_mblob"' in text.read_text()
-    flags = ["-std=gnu99", "-Wl,-z,nodelete"]
-    path = toolchain.shared_library(tmp_path / "packed.so", text, flags=flags)
-    loaded = tvmrt.runtime.load_module(path)
-    assert loaded.type_key == "library"
-    found = call("runtime.SystemLib", "packed_here_")
-    assert found.type_key == "GraphExecutorFactory"
-    assert [m.type_key for m in found.imported_modules] == ["library"]
-    np.testing.assert_array_equal(found["get_graph_params"]()["w"].numpy(), network.W)
 
 
 def test_library_without_a_tree_is_linked_once(tmp_path):

@@ -17,7 +17,7 @@ READERS = (
     "src_runtime/tensors/params.c", "src_runtime/core/dtype.c",
     "src_runtime/modules/binary_loaders.c",
     "src_runtime/modules/mblob.c", "src_runtime/named/const_loader.c",
-    "src_runtime/named/source.c", "src_runtime/executors/graph_json.c",
+    "src_runtime/executors/graph_json.c",
     "src_runtime/executors/graph_view.c", "src_runtime/executors/graph_factory.c",
     "src_runtime/executors/aot_factory.c", "src_runtime/regions/region_check.c",
     "src_runtime/regions/region_set.c", "src_runtime/regions/module.c",

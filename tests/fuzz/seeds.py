@@ -71,8 +71,6 @@ def firmware_graph(arena_bytes: int, json: str, params_blob: bytes = b"") -> byt
     return struct.pack("<HH", arena_bytes, len(json)) + json.encode() + params_blob
 
 
-SOURCE = text("int f(void) { return 0; }") + text("c") + texts(["f"]) + texts(["c0"])
-OBJECT = text("\x7fELF") + texts(["f"])
 AOT_FACTORY = u64(1) + texts(["w"]) + WEIGHT + text("default")
 
 
@@ -224,15 +222,11 @@ SEEDS: dict[str, list[bytes]] = {
     "module_tree": [
         *BLOBS.values(),
         blob([text("_lib")], None),
-        blob(
-            [text("c") + SOURCE, text("static_library") + OBJECT, text("_lib")],
-            ([0, 2, 2, 2], [1, 2]),
-        ),
         blob([text("AotExecutorFactory") + AOT_FACTORY, text("_lib")], ([0, 1, 1], [1])),
     ],
     "module_payload": [
         bytes([kind]) + payload
-        for kind, payload in enumerate([GRAPH_FACTORY, AOT_FACTORY, CONST_LOADER, SOURCE, OBJECT])
+        for kind, payload in enumerate([GRAPH_FACTORY, AOT_FACTORY, CONST_LOADER])
     ],
     "function_table": [
         names_table(["run", "tvmgen_default_run"], wide=False),

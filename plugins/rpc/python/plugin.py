@@ -2,8 +2,6 @@
 
 from tvmrt.plugin import Plugin
 
-_COMMANDS = "its servers are the commands 'tvmrt rpc server' and 'tvmrt rpc tracker'"
-
 PLUGIN = Plugin(
     name="rpc",
     summary="remote calls: networks on other machines, and on boards over a serial line",
@@ -14,9 +12,4 @@ PLUGIN = Plugin(
     },
     servers=("rpc server", "rpc tracker"),
     connections={"--rpc": "tvmrt.plugins.rpc.connection:RemoteCalls"},
-    instead={
-        "contrib.rpc": "tvmrt.rpc has the names of tvm.rpc",
-        "exec": _COMMANDS,
-        "rpc.minrpc": _COMMANDS,
-    },
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import sys
 
 import pytest
 
-import tvmrt
 from tvmrt.cli import app
 
 
@@ -38,31 +36,6 @@ def test_no_finite_number(capsys, command, value):
     assert app.run([*command, value]) == app.CANNOT
     sentence = capsys.readouterr().err
     assert command[-1] in sentence and value in sentence
-
-
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("exec.rpc_server", "rpc server"),
-        ("exec", "rpc tracker"),
-        ("rpc.minrpc", "rpc server"),
-        ("contrib.rpc", "tvmrt.rpc has the names of tvm.rpc"),
-    ],
-)
-def test_errors_of_unsupported_names_name_alternatives(name, instead):
-    with pytest.raises(ImportError, match=instead):
-        importlib.import_module(f"tvmrt.{name}")
-    package, _, last = f"tvmrt.{name}".rpartition(".")
-    if not name.startswith("exec."):
-        with pytest.raises(ImportError, match=instead):
-            exec(f"from {package} import {last}")
-
-
-def test_errors_of_unsupported_attributes_name_alternatives():
-    with pytest.raises(AttributeError, match="rpc tracker"):
-        tvmrt.exec  # noqa: B018
-    with pytest.raises(AttributeError, match=r"tvmrt\.rpc has the names"):
-        tvmrt.contrib.rpc  # noqa: B018
 
 
 def test_the_package_has_the_module_of_tvm():

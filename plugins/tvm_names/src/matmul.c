@@ -7,8 +7,6 @@
  * The right matrix is copied in blocks of BLOCK_DEPTH rows and BLOCK_WIDTH columns, which makes its
  * rows contiguous for any strides. All rows of the left matrix use the block before the next one is
  * copied. Columns past the end of a narrow block are computed from stale data and discarded. */
-#include "matmul.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +16,6 @@
 
 /* Block size of the right matrix, which fits a core's own cache. */
 enum { BLOCK_DEPTH = 128, BLOCK_WIDTH = 256, LANES = 16 };
-_Static_assert(BLOCK_DEPTH* BLOCK_WIDTH == NAMES_GEMM_SCRATCH_FLOATS,
-               "a block of the right matrix");
 
 /* A matrix of a batch: element (i, j) is at i * rows + j * columns. */
 typedef struct {
@@ -109,12 +105,12 @@ static int take(const tvmrt_args* in, int ndim, matmul* p) {
 }
 
 /* Vector types (lanes > 1) are not supported. */
-static bool is_type(const matrix* m, int code, int bits) {
+static bool is_float(const matrix* m, int bits) {
   const DLDataType type = m->tensor->dtype;
-  return type.code == code && type.bits == bits && type.lanes == 1;
+  return type.code == kDLFloat && type.bits == bits && type.lanes == 1;
 }
 
-/* ---- floating-point matmul ---- */
+/* ---- the product ---- */
 
 /* For float and double: c = alpha * a * b + beta * c, block by block of b. The innermost loop has a
  * constant trip count, so compilers vectorise it. */
@@ -163,19 +159,6 @@ static bool is_type(const matrix* m, int code, int bits) {
 FLOAT_GEMM(float, gemm_f32)
 FLOAT_GEMM(double, gemm_f64)
 
-/* For convolutions: matmul of compact matrices with the caller's work memory. */
-void names_gemm_f32(int64_t height, int64_t depth, int64_t width, const float* a, const float* b,
-                    float* c, float work[NAMES_GEMM_SCRATCH_FLOATS]) {
-  const matmul p = {
-      .a = {.height = height, .width = depth, .rows = depth, .columns = 1},
-      .b = {.height = depth, .width = width, .rows = width, .columns = 1},
-      .c = {.height = height, .width = width, .rows = width, .columns = 1},
-      .alpha = 1,
-      .beta = 0,
-  };
-  gemm_f32(&p, a, b, c, work);
-}
-
 /* One block for the copied part of the right matrix, shared by the batch. */
 static int run_floats(const matmul* p) {
   const bool wide = p->c.tensor->dtype.bits == 64;
@@ -208,36 +191,10 @@ static int float_matmul(const tvmrt_args* in, int ndim) {
   int bits;
   TVMRT_RETURN_IF_ERROR(take(in, ndim, &p));
   bits = p.c.tensor->dtype.bits == 64 ? 64 : 32;
-  if (!is_type(&p.a, kDLFloat, bits) || !is_type(&p.b, kDLFloat, bits) ||
-      !is_type(&p.c, kDLFloat, bits)) {
+  if (!is_float(&p.a, bits) || !is_float(&p.b, bits) || !is_float(&p.c, bits)) {
     return tvmrt__fail_value("%s: all three tensors must be float32, or all float64.", p.callee);
   }
   return run_floats(&p);
-}
-
-/* ---- integer matmul ---- */
-
-/* Dot product of a row and a column with 32-bit accumulation. */
-static int32_t dot(const matmul* p, const uint8_t* a, const int8_t* b) {
-  uint32_t sum = 0; /* wraps, as the processors' instructions do */
-  int64_t k;
-  for (k = 0; k < p->a.width; ++k, a += p->a.columns, b += p->b.rows) {
-    sum += (uint32_t)((int32_t)*a * *b);
-  }
-  return (int32_t)sum;
-}
-
-/* For layers that TVM has offloaded to these libraries; not optimised. */
-static void run_integers(const matmul* p) {
-  const uint8_t* a = (const uint8_t*)tvmrt__tensor_data(p->a.tensor);
-  const int8_t* b = (const int8_t*)tvmrt__tensor_data(p->b.tensor);
-  int32_t* c = (int32_t*)(void*)tvmrt__tensor_data(p->c.tensor);
-  int64_t i, j;
-  for (i = 0; i < p->c.height; ++i) {
-    for (j = 0; j < p->c.width; ++j) {
-      *c++ = dot(p, a + i * p->a.rows, b + j * p->b.columns);
-    }
-  }
 }
 
 /* Arguments as in take(). */
@@ -250,19 +207,4 @@ TVMRT_PLUGIN_NATIVE(names_matmul) {
 TVMRT_PLUGIN_NATIVE(names_batch_matmul) {
   TVMRT_GLOBAL_ARGS;
   return float_matmul(&in, 3);
-}
-
-/* For quantised layers: unsigned activations, signed weights, 32-bit sums. */
-TVMRT_PLUGIN_NATIVE(names_matmul_u8s8s32) {
-  matmul p;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(take(&in, 2, &p));
-  if (!is_type(&p.a, kDLUInt, 8) || !is_type(&p.b, kDLInt, 8) || !is_type(&p.c, kDLInt, 32)) {
-    return tvmrt__fail_value("%s: the tensors must be uint8, int8 and int32.", p.callee);
-  }
-  if (p.alpha != 1 || p.beta != 0) {
-    return tvmrt__fail_value("%s: only alpha = 1 and beta = 0 are supported.", p.callee);
-  }
-  run_integers(&p);
-  return 0;
 }

@@ -7,30 +7,10 @@ import pkgutil
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tvmrt import unsupported_tvm_names
-
 if TYPE_CHECKING:
-    from tvmrt.contrib import (
-        cc,
-        debugger,
-        dlpack,
-        graph_executor,
-        graph_runtime,
-        ndk,
-        tar,
-        utils,
-    )
+    from tvmrt.contrib import graph_executor
 
-    __all__ = [
-        "cc",
-        "debugger",
-        "dlpack",
-        "graph_executor",
-        "graph_runtime",
-        "ndk",
-        "tar",
-        "utils",
-    ]
+    __all__ = ["graph_executor"]
 
 
 def _modules() -> list[str]:
@@ -41,10 +21,7 @@ def _modules() -> list[str]:
 def __getattr__(name: str) -> ModuleType:
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
-    text = (
-        None if name.startswith("_") else unsupported_tvm_names.full_error_text(f"contrib.{name}")
-    )
-    raise AttributeError(text or f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -33,7 +33,6 @@ from tvmrt.runtime.module import (
     Module,
     enabled,
     load_module,
-    load_static_library,
     num_threads,
     system_lib,
 )
@@ -100,7 +99,6 @@ __all__ = [
     "load_module",
     "load_param_dict",
     "load_param_dict_from_file",
-    "load_static_library",
     "metal",
     "ndarray",
     "num_threads",

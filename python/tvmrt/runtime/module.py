@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tvmrt import unsupported_tvm_names
 from tvmrt.error import NameNotFoundError
 from tvmrt.file_suffix import suffix_of
 from tvmrt.plugin import is_network
@@ -24,7 +23,6 @@ __all__ = [
     "ModulePropertyMask",
     "enabled",
     "load_module",
-    "load_static_library",
     "num_threads",
     "system_lib",
 ]
@@ -99,12 +97,6 @@ class Module(_core.Module):
 
     def __init__(self) -> None:
         raise TypeError("modules come from load_module(), system_lib() and packed functions")
-
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they report unknown attributes
-
-        def __getattr__(self, name):
-            text = unsupported_tvm_names.error_text(f"runtime.Module.{name}")
-            raise AttributeError(text or f"'Module' object has no attribute '{name}'")
 
     # ---- functions ----
 
@@ -439,20 +431,6 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     module = get_global_func("runtime.ModuleLoadFromFile")(path, fmt)
     module.__dict__["_origin"] = _File(path, fmt)
     return module
-
-
-def load_static_library(path: str | os.PathLike[str], func_names: list[str]) -> Module:
-    """Return an object file as a module that export links into a library.
-
-    Parameters
-    ----------
-    path
-        The ``.o`` file.
-    func_names
-        Names of its functions.
-    """
-    load = get_global_func("runtime.ModuleLoadStaticLibrary")
-    return load(os.fspath(path), list(func_names))
 
 
 def system_lib(symbol_prefix: str = "") -> Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -107,13 +106,3 @@ def list_global_func_names() -> list[str]:
 def remove_global_func(name: str) -> None:
     """Remove a function from the global registry, if it exists."""
     check(lib.TVMFuncRemoveGlobal(encode(name)))
-
-
-def init_api(namespace: str, target_module_name: str | None = None) -> None:
-    """Add the global functions named ``namespace.*`` to a Python module."""
-    module = sys.modules[target_module_name or f"tvmrt.{namespace}"]
-    prefix = f"{namespace}."
-    for name in list_global_func_names():
-        short = name[len(prefix) :]
-        if name.startswith(prefix) and "." not in short:
-            setattr(module, short, get_global_func(name))

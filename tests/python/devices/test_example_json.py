@@ -14,6 +14,8 @@ from sample_devices import run_library
 from test_guide_devices import FEEDS, golden, guide_network
 
 import tvmrt
+from tvmrt.compiler.devices.base import as_code
+from tvmrt.compiler.export.blob import aot_library, blob_source
 from tvmrt.error import TVMError
 
 GUIDE = """\
@@ -142,11 +144,10 @@ def test_text_may_come_as_bytes(create):
 
 
 def test_module_is_saved_into_a_library_and_read_back(create, tmp_path):
-    library = tvmrt.get_global_func("runtime.CSourceModuleCreate")("int unused;", "c", [])
-    library.import_module(create(TWO))
-    packed = tvmrt.get_global_func("runtime.ModulePackImportsToC")(library, False)
-    (tmp_path / "lib.c").write_text(str(packed))
-    command = ["cc", "-shared", "-fPIC", tmp_path / "lib.c", "-o", tmp_path / "lib.so"]
+    tree = aot_library("net", [as_code(create(TWO), "examplejson")])
+    (tmp_path / "lib.c").write_text(blob_source(tree.data))
+    includes = [f"-I{path}" for path in tvmrt.libinfo.find_include_path()]
+    command = ["cc", "-shared", "-fPIC", *includes, tmp_path / "lib.c", "-o", tmp_path / "lib.so"]
     subprocess.run(command, check=True)
     modules = [tvmrt.runtime.load_module(tmp_path / "lib.so")]
     while modules[-1].imported_modules:

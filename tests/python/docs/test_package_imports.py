@@ -62,8 +62,8 @@ MAY_IMPORT = {
     "toolchains": set(),
     "units": set(),
     "runtime": {
-        "option_syntax", "unsupported_tvm_names", "entry_points", "error", "install_paths",
-        "_ffi", "file_suffix", "nd", "plugin", "toolchains",
+        "option_syntax", "entry_points", "error", "install_paths", "file_suffix", "nd", "plugin",
+        "toolchains",
     },
 }  # fmt: skip
 

@@ -14,7 +14,6 @@ import pytest
 
 import tvmrt
 from tvmrt.contrib import graph_executor
-from tvmrt.contrib.debugger import debug_executor
 from tvmrt.runtime.executor import AotModule, GraphModule
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
@@ -342,56 +341,20 @@ def test_share_params(graph_library):
     assert_outputs(second, X)
 
 
-@pytest.fixture
-def debug(graph_library, tmp_path):
-    (library,) = tvmrt.runtime.load_module(graph_library).imported_modules
-    text = json.dumps(libraries.GRAPH)
-    executor = debug_executor.create(text, library, tvmrt.cpu(0), str(tmp_path / "dump"))
-    executor.set_input("x", X)
-    executor.set_input(w=libraries.WEIGHT)
-    return executor
-
-
-def test_debug_outputs_of_nodes(debug):
-    debug.run()
-    y, z = libraries.expected(X)
-    np.testing.assert_allclose(debug.get_node_output("scale_add").numpy(), y, rtol=1e-6)
-    np.testing.assert_allclose(debug.get_node_output(3).numpy(), z, rtol=1e-6)
-    out = tvmrt.nd.empty((2, 3))
-    np.testing.assert_allclose(debug.debug_get_output("scale_add", out).numpy(), y, rtol=1e-6)
-    with pytest.raises(KeyError, match="nope"):
-        debug.get_node_output("nope")
-
-
-def test_debug_dump_has_all_nodes(debug, tmp_path):
-    debug.run()
-    dumped = tvmrt.runtime.load_param_dict_from_file(tmp_path / "dump" / "output_tensors.params")
-    np.testing.assert_allclose(dumped["sum____3"].numpy(), libraries.expected(X)[1], rtol=1e-6)
-
-
-def test_debug_run_individual(debug):
-    begin = time.perf_counter()
-    times = debug.run_individual(number=2, repeat=2)
-    whole = time.perf_counter() - begin
-    assert [len(repeats) for repeats in times] == [2, 2, 2, 2]
-    assert all(seconds >= 0 for repeats in times for seconds in repeats)
-    assert 2 * sum(map(sum, times)) <= whole
-
-
-def test_profile(debug):
-    report = debug.profile()
+def test_profile(graph):
+    report = graph.profile(x=X)
     names = [call["name"] for call in report.calls]
     assert any("scale_add" in name for name in names)
     assert report.total > 0
     assert "scale_add" in report.table()
     assert json.loads(report.json())["calls"]
     assert report.csv().startswith("name,count,seconds")
-    assert [call["name"] for call in debug.module["profile"]().calls] == names
+    assert [call["name"] for call in graph.module["profile"]().calls] == names
 
 
-def test_profile_in_a_locale_with_commas(debug, decimal_comma):
+def test_profile_in_a_locale_with_commas(graph, decimal_comma):
     with decimal_comma():
-        report = debug.profile()
+        report = graph.profile(x=X)
     assert report.total > 0
 
 

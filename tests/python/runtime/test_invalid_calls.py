@@ -20,8 +20,8 @@ def shape_tuple():
     return tvmrt.runtime.ShapeTuple([1, 2])
 
 
-def source(names=None, consts=None):
-    return get_global_func("runtime.CSourceModuleCreate")("int x;", "c", names or [], consts or [])
+def source():
+    return get_global_func("runtime.CSourceModuleCreate")("int x;", "c")
 
 
 CASES = {
@@ -38,27 +38,7 @@ CASES = {
         "compact CPU tensors of scalar types",
     ),
     "numbers as parameters": ("runtime.SaveParams", lambda: ({"p": 3},), "map str to NDArray"),
-    "numbers as names": (
-        "runtime.CSourceModuleCreate",
-        lambda: ("int x;", "c", [1], []),
-        "argument 2 must be an Array of str",
-    ),
     "missing import": ("runtime.ModuleGetImport", lambda: (source(), 3), "0 imports"),
-    "invalid prefix": (
-        "runtime.ModulePackImportsToC",
-        lambda: (source(), False, "a-b"),
-        "cannot be part of a C name",
-    ),
-    "numbers as constants": (
-        "runtime.ConstLoaderModuleCreate",
-        lambda: ({}, {"f": 3}),
-        "map str to Array",
-    ),
-    "numbers as constant names": (
-        "runtime.ConstLoaderModuleCreate",
-        lambda: ({}, {"f": [1]}),
-        "names of constants must be str",
-    ),
     "a view before its tensor": (
         "runtime.TVMArrayCreateView",
         lambda: (tensor(), shape_tuple(), "float32", -8),

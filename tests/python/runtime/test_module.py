@@ -132,7 +132,7 @@ def test_loader_in_python(toolbox, tmp_path):
         tvmrt.runtime.remove_global_func("runtime.module.loadfile_shopfmt")
 
 
-@pytest.mark.parametrize("kind", ["GraphExecutorFactory", "const_loader", "device_region", "c"])
+@pytest.mark.parametrize("kind", ["GraphExecutorFactory", "const_loader", "device_region"])
 def test_kinds_of_the_runtime_are_found_like_those_of_plugins(kind):
     load = tvmrt.get_global_func(f"runtime.module.loadbinary_{kind}")
     with pytest.raises(

@@ -361,3 +361,24 @@ def test_shapes_beyond_the_memory_are_refused(shape):
     """Strides are products of the extents, even of an empty array."""
     with pytest.raises(ValueError, match="more memory than can be addressed"):
         tvmrt.nd.empty(shape)
+
+
+def test_views_at_an_offset():
+    values = np.arange(1024, dtype="int32")
+    array = tvmrt.nd.array(values)
+    view = array._create_view([512], relative_byte_offset=2048)
+    np.testing.assert_array_equal(view.numpy(), values[512:])
+    inner = view._create_view((4, 2), "float32", 1024)
+    np.testing.assert_array_equal(inner.numpy(), values[768:776].view("float32").reshape(4, 2))
+    view.copyfrom(np.zeros(512, "int32"))
+    assert array.numpy()[511] == 511 and not array.numpy()[512:].any()
+    for tensor, shape, offset, text in (
+        (array, [2048], 0, "the NDArray being viewed only contains 4096 bytes"),
+        (array, [1024], 8192, "would occupy bytes 8192 <= i_byte < 12288"),
+        (view, [1024], 2048, "would occupy bytes 2048 <= i_byte < 6144"),
+        (view, [512], 2048, "would occupy bytes 2048 <= i_byte < 4096"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            tensor._create_view(shape, relative_byte_offset=offset)
+    with pytest.raises(ValueError, match="negative"):
+        array._create_view([1], relative_byte_offset=-4)

@@ -1,4 +1,4 @@
-"""Every input and output keeps its name: in both executors, in files, in debug dumps."""
+"""Every input and output keeps its name: in both executors and in files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.contrib.debugger import debug_executor
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.runtime.executor import AotModule
 
@@ -129,43 +128,3 @@ def test_inspect_shows_every_name(tmp_path):
     command = [sys.executable, "-m", "tvmrt", "inspect", "--json", library]
     shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert [row["name"] for row in shown["outputs"]] == ["values", "places"]
-
-
-def test_debug_dump_has_every_output(tmp_path):
-    library = exported(top_two("values", "places"), tmp_path / "n.so", "graph")
-    factory = tvmrt.runtime.load_module(library)
-    text = factory["get_graph_json"]()
-    debug = debug_executor.create(text, factory, tvmrt.cpu(0), dump_root=tmp_path / "dump")
-    debug.run(x=X)
-    data = (tmp_path / "dump" / "output_tensors.params").read_bytes()
-    dumped = [value.numpy() for value in tvmrt.runtime.load_param_dict(data).values()]
-    for right in (X, LARGEST, PLACES):
-        assert any(value.shape == right.shape and (value == right).all() for value in dumped)
-
-
-def test_debug_executor_has_inner_tensors_as_they_are(tmp_path):
-    """In the graph of a network compiled here, intermediate tensors are arrays of bytes."""
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[1,4] x) => (float[1,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
-    { a = MatMul(x, w) b = Softmax(a) y = CumSum(b, one) }"""
-    model = onnx.parser.parse_model(text.replace("11,12}>", "11,12}, int64 one = {1}>"))
-    factory = tvmrt.runtime.load_module(exported(model, tmp_path / "n.so", "graph"))
-    graph = factory["get_graph_json"]()
-    debug = debug_executor.create(graph, factory, tvmrt.cpu(0), dump_root=tmp_path / "dump")
-    x = np.array([[0.5, -1, 0.25, 0.125]], np.float32)
-    debug.run(x=x)
-    product = x @ np.arange(1, 13, dtype=np.float32).reshape(4, 3)
-    soft = np.exp(product - product.max()) / np.exp(product - product.max()).sum()
-    inner = [node["name"] for node in json.loads(graph)["nodes"]][1:-1]
-    found = [debug.get_node_output(name).numpy() for name in inner]
-    assert any(value.shape == (1, 3) and np.allclose(value, soft, atol=1e-6) for value in found)
-    shape, dtype = (json.loads(graph)["attrs"][name][1][1] for name in ("shape", "dltype"))
-    raw = debug.debug_get_output(inner[0], tvmrt.nd.empty(tuple(shape), dtype)).numpy()
-    first = debug.get_node_output(inner[0]).numpy()
-    assert raw.view(np.uint8).tobytes().startswith(first.tobytes())
-    dumped = tvmrt.runtime.load_param_dict_from_file(tmp_path / "dump" / "output_tensors.params")
-    assert any(
-        np.allclose(value.numpy(), soft, atol=1e-6)
-        for value in dumped.values()
-        if value.shape == (1, 3)
-    )

@@ -64,7 +64,7 @@ def test_unknown_attribute():
 
 
 def test_every_public_name_is_there():
-    for module in (tvmrt, tvmrt.runtime, tvmrt.nd, tvmrt._ffi):
+    for module in (tvmrt, tvmrt.runtime, tvmrt.nd):
         for name in module.__all__:
             if name != "compile":
                 assert hasattr(module, name), (module.__name__, name)

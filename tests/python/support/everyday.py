@@ -87,7 +87,7 @@ SHARES = {
     "python/plugins": Share(),
     "python/runtime": Share(
         "abi array_call callbacks containers exchange executors optional_libraries"
-        " library_names module tvm_names ndarray object_repr package packed_func invalid_calls"
+        " library_names module ndarray object_repr package packed_func invalid_calls"
         " real_time",
         2,
     ),

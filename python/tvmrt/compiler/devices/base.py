@@ -230,16 +230,4 @@ def _save_module(module: Any, device: str) -> bytes:
 
     if not module.is_binary_serializable:
         raise TypeError(f"device {device}: module {module.type_key} cannot be saved")
-    packed = bytes(get_global_func("tvmrt.ModulePackImports")(module))
-    # length, number of modules, then the type key of the first and its payload
-    offset = 16
-    length = int.from_bytes(packed[offset : offset + 8], "little")
-    offset += 8 + length
-    return packed[offset : _import_table_offset(packed, offset)]
-
-
-def _import_table_offset(packed: bytes, offset: int) -> int:
-    """Return the offset of the table of imports, which a single module may lack."""
-    mark = len(b"_import_tree").to_bytes(8, "little") + b"_import_tree"
-    position = packed.rfind(mark, offset)
-    return len(packed) if position < 0 else position
+    return bytes(get_global_func("tvmrt.ModulePayload")(module))
