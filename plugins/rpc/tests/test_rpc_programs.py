@@ -14,19 +14,18 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 W = np.array([[0.5, -1, 0.25], [-2, 1, -0.5]], np.float32)
 
 
-def test_python_from_afar():
+def test_python_from_afar(tmp_path):
     from tvmrt import rpc
-    from tvmrt.contrib import graph_executor, utils
+    from tvmrt.contrib import graph_executor
 
     nodes = [helper.make_node("Add", ["x", "w"], ["y"]), helper.make_node("Softmax", ["y"], ["z"])]
     graph = model(nodes, {"x": X}, ["z"], {"w": W})
     powers = np.exp(X + W - (X + W).max(1, keepdims=True))
-    folder = utils.tempdir()
-    tvmrt.compile(graph, executor="graph").export_library(folder.relpath("net.so"))
+    tvmrt.compile(graph, executor="graph").export_library(tmp_path / "net.so")
     server = rpc.Server(key="board", silent=True)
     try:
         remote = rpc.connect(server.host, server.port, key="board")
-        remote.upload(folder.relpath("net.so"))
+        remote.upload(tmp_path / "net.so")
         library = remote.load_module("net.so")
         device = remote.cpu()
         module = graph_executor.GraphModule(library["default"](device))
