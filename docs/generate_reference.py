@@ -2,10 +2,10 @@
 
 The pages in ``docs/reference`` and their sources: ``command-line.md``: the help of the commands;
 ``json.md``: the schemas of the output; ``c.md``: headers; ``operators.md``: the operators'
-contracts; a part of ``accuracy.md``: the table of intentional differences. Plug-ins have a page of
-their commands in their folder ``docs``. A file ``reference_pages.py`` there defines more pages
-(``PAGES``). A C header with names of operators is made from the contracts, too. A test fails if a
-file is out of date.
+contracts; ``plugin-sdk.md``: what plug-ins import; a part of ``accuracy.md``: the table of
+differences. Plug-ins have a page of their commands in their folder ``docs``. A file
+``reference_pages.py`` there defines more pages (``PAGES``). A C header with names of operators is
+made from the contracts, too. A test fails if a file is out of date.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import differences_reference
 import json_reference
 import operator_reference
 import region_operators
+import sdk_reference
 
 from tvmrt import plugin
 from tvmrt.cli import app
@@ -149,6 +150,7 @@ PAGES = {
     "command-line.md": command_line,
     "json.md": json_reference.page,
     "operators.md": operator_reference.page,
+    "plugin-sdk.md": sdk_reference.page,
 }
 REGION_OPERATORS = "src_runtime/regions/pointwise_operators.h"
 

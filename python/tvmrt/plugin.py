@@ -27,7 +27,7 @@ VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; each key of a table belongs to one plug-in.
 TABLES = (
     "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
-    "connections",
+    "connections", "targets", "boards", "passes",
 )  # fmt: skip
 NETWORKS = (".onnx",)  # file suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # never left to a plug-in
@@ -72,6 +72,11 @@ class Plugin:
     connections
         Maps an option of ``tvmrt run``, ``verify`` and ``bench``, such as ``"--rpc"``, to a
         subclass of ``tvmrt.connection.Connection``, which runs networks remotely.
+    targets, boards
+        Map a name for ``--target`` or ``--board`` to a ``Target`` or an ``McuFamily`` of
+        ``tvmrt.compiler.sdk.codegen``, which have this name, too.
+    passes
+        Maps the name of a pass to a ``tvmrt.compiler.sdk.graph.GraphPass``.
     """
 
     name: str
@@ -87,6 +92,9 @@ class Plugin:
     operators: Mapping[tuple[str, str], str] = field(default_factory=dict)
     hooks: Mapping[str, str] = field(default_factory=dict)
     connections: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
+    boards: Mapping[str, str] = field(default_factory=dict)
+    passes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Importer:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.compiler.ir import Needs, Region, Value
+from tvmrt.compiler.sdk.graph import Needs, Region, Value
 from tvmrt.plugins.cmsis_nn.layers import (
     INT8_MAX,
     INT8_MIN,

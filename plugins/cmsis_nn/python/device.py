@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.devices.base import Annotation, Context, Device
-from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import CSource, Graph, Node, Packaged, Region, Vendor
+from tvmrt.compiler.sdk.devices import Annotation, Context, Device, register
+from tvmrt.compiler.sdk.graph import CSource, Graph, Node, Packaged, Region, Vendor
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.calls import HEAD, function
 from tvmrt.plugins.cmsis_nn.layers import Layer, layer_of

@@ -10,8 +10,8 @@ from typing import Union
 
 import numpy as np
 
-from tvmrt.compiler.ir import Node, Trait, Value
-from tvmrt.compiler.ir.quantized_multiplier import multiplier, multipliers
+from tvmrt.compiler.sdk.arithmetic import multiplier, multipliers
+from tvmrt.compiler.sdk.graph import Node, Trait, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.matching import other_operand
 

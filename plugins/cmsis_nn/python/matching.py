@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir import Graph, Node, Value
-from tvmrt.compiler.ir.value_users import ValueUsers
+from tvmrt.compiler.sdk.graph import Graph, Node, Value, ValueUsers
 from tvmrt.plugins.cmsis_nn.patterns import find_pattern
 
 SINGLE_NODE_OPS = frozenset(

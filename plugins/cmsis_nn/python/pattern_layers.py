@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Node, Value, reference_conv
+from tvmrt.compiler.sdk.graph import Node, Value, valid_counts
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.layers import (
     INT8_MAX,
@@ -65,7 +65,7 @@ def _mean(match: PatternMatch, x: Value, y: Value) -> Pool:
         window = _global_window(match.node("reduce_sum"), x)
     _check(match.values, {"nothing": 0})
     source, result = window.source[1:3], window.result[1:3]
-    taps = reference_conv.valid_counts(source, window.kernel, window.strides, window.pads, result)
+    taps = valid_counts(source, window.kernel, window.strides, window.pads, result)
     expected = [("count", taps), ("half", taps // 2), ("less", -(taps // 2))]
     for name, numbers in expected:
         data = match.values[name].data

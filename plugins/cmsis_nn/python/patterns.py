@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.sdk.graph import Node, Value
 
 Pattern = Union[str, "OperatorPattern"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.sdk.arithmetic import round_up
 from tvmrt.plugins.cmsis_nn.layers import Convolution, Layer, MatMul, Pool
 
 BYTES_PER_ELEMENT = 4  # bytes of scratch per element of a window: two of 16 bits, or four of 8

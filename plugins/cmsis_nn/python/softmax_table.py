@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from tvmrt.compiler.ir.fixed_point import scale
-from tvmrt.compiler.ir.fixed_point_exp import exp_fraction
+from tvmrt.compiler.sdk.arithmetic import exp_fraction, scale
 from tvmrt.plugins.cmsis_nn.layers import EXPONENT_BITS, INTEGER_BITS, min_difference
 
 SEARCH_RADIUS = 64  # maximum error of a multiplier estimated from one entry

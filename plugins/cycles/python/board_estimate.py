@@ -17,7 +17,7 @@ from tvmrt.cli import console, files
 from tvmrt.file_suffix import suffix_of
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.codegen.target import Target
+    from tvmrt.compiler.sdk.codegen import Target
     from tvmrt.plugins.cycles.estimate import LayerCycles
     from tvmrt.plugins.cycles.mcu_parts import Mcu
     from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CountedRun, Input
@@ -114,11 +114,10 @@ def estimate(path: Path, board_options: BoardOptions) -> dict[str, Any]:
 
 def _board(board_options: BoardOptions) -> tuple[Target, Mcu]:
     """Return the processor of a family or target, and its row with the command line's values."""
-    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES, find_mcu_family
-    from tvmrt.compiler.codegen.target import FIRMWARE, get_target
+    from tvmrt.compiler.sdk.codegen import FIRMWARE, board_names, find_mcu_family, get_target
     from tvmrt.plugins.cycles.mcu_parts import part_of
 
-    known = board_options.board in FIRMWARE and board_options.board not in MCU_FAMILIES
+    known = board_options.board in FIRMWARE and board_options.board not in board_names()
     machine = (
         get_target(board_options.board) if known else find_mcu_family(board_options.board).machine()
     )
@@ -131,9 +130,9 @@ def _board(board_options: BoardOptions) -> tuple[Target, Mcu]:
 
 def _memory_sizes(board: str) -> dict[str, int | None]:
     """Return a family's bytes of RAM (all regions) and flash; None for a processor name."""
-    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
+    from tvmrt.compiler.sdk.codegen import board_names, find_mcu_family
 
-    family = MCU_FAMILIES.get(board)
+    family = find_mcu_family(board) if board in board_names() else None
     return {
         "ram_bytes": None if family is None else sum(family.ram.values()),
         "flash_bytes": None if family is None else family.flash,
@@ -147,11 +146,11 @@ def _compile_network(path: Path, board_options: BoardOptions, folder: Path) -> P
         raise ValueError(
             f"{path}: --board takes an archive for a board (.tar) or a network ({suffixes})"
         )
-    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
-    from tvmrt.compiler.pipeline import compile as compile_network
+    from tvmrt.compiler.sdk.codegen import board_names
+    from tvmrt.compiler.sdk.pipeline import compile as compile_network
     from tvmrt.error import UnboundedDimensionsError
 
-    where = "board" if board_options.board in MCU_FAMILIES else "target"
+    where = "board" if board_options.board in board_names() else "target"
     choices: dict[str, Any] = {
         where: board_options.board,
         "interface_api": "c",
@@ -173,8 +172,8 @@ def _networks(
     path: Path, machine: Target, board_options: BoardOptions, folder: Path
 ) -> list[ArchiveNetwork]:
     from tvmrt.cli.describe.archive import METADATA, unpack_code
-    from tvmrt.compiler.export.vendors import vendor_code, vendor_includes, vendors_of
-    from tvmrt.compiler.symbols import prefix_of
+    from tvmrt.compiler.sdk.codegen import prefix_of
+    from tvmrt.compiler.sdk.export import vendor_code, vendor_includes, vendors_of
     from tvmrt.plugins.cycles.core_timing import core_of
     from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork
     from tvmrt.runtime.archive_errors import archive_error_text

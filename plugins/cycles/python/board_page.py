@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tvmrt.compiler.pictures.render import render
+from tvmrt.compiler.sdk.export import render
 from tvmrt.libinfo import __version__
 
 FOLDER = Path(__file__).parent / "page"

@@ -23,11 +23,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tvmrt.compiler.codegen.pools import pool_symbol
-from tvmrt.compiler.codegen.target import Target
-from tvmrt.compiler.export.board_image import object_commands
-from tvmrt.compiler.export.firmware_build import CFLAGS
-from tvmrt.compiler.ir.program import MemoryPool
+from tvmrt.compiler.sdk.codegen import Target, pool_symbol
+from tvmrt.compiler.sdk.export import CFLAGS, object_commands
+from tvmrt.compiler.sdk.program import MemoryPool
 from tvmrt.error import CompileError
 from tvmrt.plugins.cycles import qemu_run, x86_branches
 from tvmrt.plugins.cycles.estimate import MAIN

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.codegen.pools import pool_symbol
-from tvmrt.compiler.codegen.target import Target
-from tvmrt.compiler.export.board_image import Board, boards, object_commands
-from tvmrt.compiler.export.firmware_build import CFLAGS
-from tvmrt.compiler.ir.program import MemoryPool
+from tvmrt.compiler.sdk.codegen import Target, pool_symbol
+from tvmrt.compiler.sdk.export import CFLAGS, Board, boards, object_commands
+from tvmrt.compiler.sdk.program import MemoryPool
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path
 from tvmrt.plugins.cycles import disassembly

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.sdk.codegen import Target
 from tvmrt.error import CompileError
 from tvmrt.plugins.cycles import memcheck, worst_case
 from tvmrt.plugins.cycles.control_flow import UnknownFlowError

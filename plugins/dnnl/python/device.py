@@ -7,10 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from tvmrt.compiler.devices.base import Context, Device
-from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import Node, Region
-from tvmrt.compiler.ir.region import CHANNELS_LAST_LAYOUT, DENSE_LAYOUT
+from tvmrt.compiler.sdk.devices import Context, Device, register
+from tvmrt.compiler.sdk.graph import CHANNELS_LAST_LAYOUT, DENSE_LAYOUT, Node, Region
 
 MAX_RANK = 6  # maximum rank of a oneDNN matmul
 OPERATORS = ("conv", "matmul", "add", "relu", "max", "min")

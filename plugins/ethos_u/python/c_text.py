@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tvmrt.compiler.ir import Region
-from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.sdk.arithmetic import round_up
+from tvmrt.compiler.sdk.graph import Region
 from tvmrt.plugins.ethos_u.command_stream import CommandStream
 
 ALIGN_BYTES = 16  # alignment of each base address, required by the driver

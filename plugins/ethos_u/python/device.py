@@ -7,10 +7,15 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmrt.compiler.devices.base import Context, Device, Refusal
-from tvmrt.compiler.devices.region_json import Constants, describe_region
-from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import CSource, Needs, Node, Packaged, Region, Value
+from tvmrt.compiler.sdk.devices import (
+    Constants,
+    Context,
+    Device,
+    Refusal,
+    describe_region,
+    register,
+)
+from tvmrt.compiler.sdk.graph import CSource, Needs, Node, Packaged, Region, Value
 from tvmrt.error import TvmrtWarning, UnsupportedError
 from tvmrt.plugins.ethos_u import vela
 from tvmrt.plugins.ethos_u.c_text import ALIGN_BYTES, constants, scratch_bytes, source_text

@@ -7,9 +7,7 @@ each call of an operator, since a changed size or address would lead out of the 
 
 from __future__ import annotations
 
-from tvmrt.compiler.codegen.c.initializers import is_pair
-from tvmrt.compiler.codegen.kernel_headers import tables_in
-from tvmrt.compiler.codegen.options import Sources
+from tvmrt.compiler.sdk.codegen import Sources, is_pair, tables_in
 
 
 def check_of(sources: Sources, index: int) -> str | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program
+from tvmrt.compiler.sdk.codegen import Sources
+from tvmrt.compiler.sdk.program import CONSTANT, Buffer, Program
 
 from .lines import RunGuard
 from .products import ProductCheck

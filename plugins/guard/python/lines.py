@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmrt.compiler.codegen.c.formatting import call, include_guard, wrap
-from tvmrt.compiler.codegen.c.writer import Parameter
-from tvmrt.compiler.codegen.firmware.call_lines import CallLines
-from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.op import GAP
-from tvmrt.compiler.ir.program import Buffer, Program
+from tvmrt.compiler.sdk.codegen import CallLines, Parameter, Sources, call, include_guard, wrap
+from tvmrt.compiler.sdk.graph import GAP
+from tvmrt.compiler.sdk.program import Buffer, Program
 
 from .constants import DIFFER_C, add_checks, check_of
 from .plan import is_integer_layer, make_plan

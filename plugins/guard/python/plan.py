@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tvmrt.compiler.codegen.c.writer import Function, Parameter
-from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program, Step
+from tvmrt.compiler.sdk.codegen import Function, Parameter, Sources
+from tvmrt.compiler.sdk.program import CONSTANT, Buffer, Program, Step
 
 # Parameters of integer layers whose results are defined for any values of them.
 _LAYER_VALUES = {"weights", "bias", "multipliers", "scale", "shift"}

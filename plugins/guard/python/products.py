@@ -13,11 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tvmrt.compiler.codegen.c.formatting import comma_separated
-from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.codegen.window.boards.board_lowering import BoardLowering
-from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayerI8
-from tvmrt.compiler.ir.program import Access, Buffer, Program, Step
+from tvmrt.compiler.sdk.codegen import BoardLowering, MicroLayerI8, Sources, comma_separated
+from tvmrt.compiler.sdk.program import Access, Buffer, Program, Step
 
 LEAST_CHANNELS = 16  # of a layer: below, sums of its weights take fewer instructions
 _MASK = 0xFFFFFFFF

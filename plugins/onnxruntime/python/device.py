@@ -12,9 +12,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tvmrt.compiler.devices.python_device import PackageDevice
-from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import DTYPES, Node, TensorType, Value
+from tvmrt.compiler.sdk.devices import PackageDevice, register
+from tvmrt.compiler.sdk.graph import DTYPES, Node, TensorType, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnxruntime.foreign_nodes import IR_VERSION, nodes_to_onnx
 

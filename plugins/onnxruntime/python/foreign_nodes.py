@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import helper, numpy_helper
 
-from tvmrt.compiler.devices.region_json import constants_of
+from tvmrt.compiler.sdk.devices import constants_of
 from tvmrt.plugins.region_writers.onnx_writer import tensor_info
 
 IR_VERSION = 9

@@ -54,7 +54,7 @@ def _write_compiled_model(model: Path, output: Path, values: dict[str, Any]) -> 
     """Compile a model in a session of onnxruntime; return the digests of its libraries."""
     import onnxruntime
 
-    from tvmrt.compiler.export.atomic import replacing
+    from tvmrt.compiler.sdk.export import replacing
     from tvmrt.plugins import onnxruntime_ep
 
     options = onnxruntime.SessionOptions()
@@ -81,7 +81,7 @@ def _write_libraries(
     """Write what the execution provider needs: all parts with their libraries, or one library."""
     import onnx
 
-    from tvmrt.compiler.export.atomic import replacing
+    from tvmrt.compiler.sdk.export import replacing
     from tvmrt.plugins.onnxruntime_ep import compiling, partition
 
     request = compiling.make_request(dims, target)

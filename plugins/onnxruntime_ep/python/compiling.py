@@ -12,11 +12,9 @@ from pathlib import Path
 
 import onnx
 
-from tvmrt.compiler import option_values
-from tvmrt.compiler.codegen.target import get_target, target_names
-from tvmrt.compiler.frontend.dims import Dims
-from tvmrt.compiler.frontend.onnx.axis_names import name_symbolic_axes
-from tvmrt.compiler.request import Request, make
+from tvmrt.compiler.sdk.codegen import get_target, target_names
+from tvmrt.compiler.sdk.frontend import Dims, name_symbolic_axes
+from tvmrt.compiler.sdk.pipeline import Request, make, parse_dims, parse_names
 from tvmrt.error import UnsupportedError, suggestion
 from tvmrt.network import cache_key
 from tvmrt.network.cache import Cache
@@ -45,9 +43,9 @@ def make_request(dims: str, target: str | None) -> Request:
     ``dims`` is a text like ``batch=1..8, seq <= 128``. Raises ProviderOptionError if it is
     malformed, or if the target is unknown or for another machine.
     """
-    words = (_SPACES.sub(r"\1", word) for word in option_values.parse_names([dims]))
+    words = (_SPACES.sub(r"\1", word) for word in parse_names([dims]))
     with _errors_of_dims(dims):
-        bounds = option_values.parse_dims(words)
+        bounds = parse_dims(words)
         declared = Dims(bounds)
         for name in bounds:
             declared.extent(name)  # those that depend on others are evaluated only now
@@ -100,7 +98,7 @@ def write_library(model: onnx.ModelProto, request: Request, to: Path) -> None:
     request = replace(request, dims=kept or None)
 
     def compile_to(folder: Path) -> None:
-        from tvmrt.compiler.pipeline import compile as compile_network
+        from tvmrt.compiler.sdk.pipeline import compile as compile_network
 
         compile_network(named, request).export_library(folder / LIBRARY)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import onnx
 from onnx import TensorProto, helper, shape_inference
 
-from tvmrt.compiler.frontend.onnx.outline_subgraph import captured_names
+from tvmrt.compiler.sdk.frontend import captured_names
 from tvmrt.error import CompileError, InternalError, OpError, TVMError, UnsupportedError
 from tvmrt.plugins.onnxruntime_ep.compiling import NODE
 

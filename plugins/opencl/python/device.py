@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.devices.base import Context, Device
-from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import DeviceMemory, Node, Region
-from tvmrt.compiler.ir.custom import kernel_record
+from tvmrt.compiler.sdk.devices import Context, Device, register
+from tvmrt.compiler.sdk.graph import DeviceMemory, Node, Region, kernel_record
 from tvmrt.plugins.opencl.kernel import CL_TYPES, MAX_ELEMENTS
 from tvmrt.plugins.opencl.kernels import KERNELS
 from tvmrt.plugins.opencl.operator import ALIASES, custom_refusal, lower

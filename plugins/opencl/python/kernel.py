@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir import Node, Value
-from tvmrt.compiler.ir.custom import text_of_types
-from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.ir.strided import dense
+from tvmrt.compiler.sdk.arithmetic import round_up
+from tvmrt.compiler.sdk.graph import Node, Value, text_of_types
+from tvmrt.compiler.sdk.program import dense
 
 LOCAL_SIZE = 64
 MAX_ELEMENTS = 2**31 - LOCAL_SIZE  # indices are computed in 32 bits

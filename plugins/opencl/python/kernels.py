@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import Node
+from tvmrt.compiler.sdk.graph import Node
 from tvmrt.plugins.opencl.kernel import Kernel
 
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvmrt.compiler.ir import Graph, Node, TensorType
-from tvmrt.compiler.ir.contract import Contract
-from tvmrt.compiler.ir.custom import call_of, kernel_record, text_of_types, types_of_text
-from tvmrt.compiler.ir.op import Op, register
+from tvmrt.compiler.sdk.graph import (
+    Contract,
+    Graph,
+    Node,
+    Op,
+    TensorType,
+    call_of,
+    kernel_record,
+    register,
+    text_of_types,
+    types_of_text,
+)
 from tvmrt.plugins.opencl.kernel import Kernel
 from tvmrt.plugins.opencl.kernels import KERNELS
 from tvmrt.plugins.opencl.pointwise import pointwise

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tvmrt.compiler.ir import Node, get_op
-from tvmrt.compiler.ir.pointwise import PointwiseOp, entry_for_dtype
+from tvmrt.compiler.sdk.graph import Node, PointwiseOp, entry_for_dtype, get_op
 from tvmrt.plugins.opencl.kernel import CL_TYPES, Kernel
 
 # OpenCL C functions with the operators' names.

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.devices.base import Refusal
-from tvmrt.compiler.devices.python_device import PackageDevice
-from tvmrt.compiler.devices.region_json import Constants, describe_region
-from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import DTYPES, Node, Region, Value
-from tvmrt.compiler.ir.custom import copy_graph
-from tvmrt.compiler.ir.recurrent import drop_default_attributes
+from tvmrt.compiler.sdk.devices import Constants, PackageDevice, Refusal, describe_region, register
+from tvmrt.compiler.sdk.graph import (
+    DTYPES,
+    Node,
+    Region,
+    Value,
+    copy_graph,
+    drop_default_attributes,
+)
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES
 from tvmrt.plugins.region_writers.quantized_to_onnx import MATMUL_OPERATORS, QUANTIZED_FORMS

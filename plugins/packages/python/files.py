@@ -12,12 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.compiler.codegen.firmware import tensor_names
-from tvmrt.compiler.codegen.operators.custom_files import header_name
-from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
-from tvmrt.compiler.export.headers import runtime_headers
-from tvmrt.compiler.export.vendors import vendor_copies
-from tvmrt.compiler.ir.custom import kernel_record
+from tvmrt.compiler.sdk.codegen import firmware_header_name, input_tensors, output_tensors
+from tvmrt.compiler.sdk.codegen import operator_header_name as header_name
+from tvmrt.compiler.sdk.export import ERRORS, runtime_headers, runtime_sources, vendor_copies
+from tvmrt.compiler.sdk.graph import kernel_record
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import Unquoted, option, options
 from tvmrt.plugin import Exporter
@@ -142,10 +140,10 @@ def _package(library, files: Mapping[str, str]) -> Package:
     needs = list(dict.fromkeys(library.sources.packaged.values()))
     name = re.sub(r"[^A-Za-z0-9]+", "_", f"{library.module_name}_network").strip("_")
     return Package(
-        name, tensor_names.header_name(prefix), prefix,
+        name, firmware_header_name(prefix), prefix,
         library.options.origin or library.module_name,
-        {t.member: t.type.nbytes for t in tensor_names.input_tensors(program)},
-        {t.member: t.type.nbytes for t in tensor_names.output_tensors(program)},
+        {t.member: t.type.nbytes for t in input_tensors(program)},
+        {t.member: t.type.nbytes for t in output_tensors(program)},
         sorted(f for f in files if f.endswith(".c")),
         sorted(f for f in files if f.endswith(".h")),
         "-mfloat-abi=hard" in library.target.flags,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from tvmrt.compiler.ir import Packaged
-from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.sdk.arithmetic import ceil_div
+from tvmrt.compiler.sdk.graph import Packaged
 
 FOLDER = Path(__file__).parent / "templates"
 ENDING = ".j2"

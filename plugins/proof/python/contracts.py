@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tvmrt.compiler.codegen.c.naming import identifier
-from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.program import ARENA, CONSTANT, Buffer
+from tvmrt.compiler.sdk.codegen import Sources, identifier
+from tvmrt.compiler.sdk.program import ARENA, CONSTANT, Buffer
 
 from .plan import Operand, OperatorPlan
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tvmrt.compiler.codegen.c.naming import identifier
-from tvmrt.compiler.codegen.firmware import tensor_names
-from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program
+from tvmrt.compiler.sdk.codegen import (
+    Sources,
+    firmware_header_name,
+    identifier,
+    input_tensors,
+    output_tensors,
+)
+from tvmrt.compiler.sdk.program import CONSTANT, Buffer, Program
 
 from .plan import Operand, OperatorPlan
 
@@ -94,14 +98,14 @@ def print_run_driver(program: Program, sources: Sources, pools: Sequence[str]) -
     """Return a C file with ``main()``: it runs the network with any inputs, and calls the run
     function with NULL for each of its pointers."""
     prefix = sources.prefix
-    ins = [t.member for t in tensor_names.input_tensors(program)]
-    outs = [t.member for t in tensor_names.output_tensors(program)]
+    ins = [t.member for t in input_tensors(program)]
+    outs = [t.member for t in output_tensors(program)]
     lines = [
         "/* A run of the network with any inputs; operators are used as their contracts say. */",
         '#include "contracts.h"',
         "#include <stddef.h>",
         "#include <tvm/runtime/crt/error_codes.h>",
-        f'#include "../{tensor_names.header_name(prefix)}"',
+        f'#include "../{firmware_header_name(prefix)}"',
         "#include <__fc_builtin.h>",
         "",
         "int main(void) {",

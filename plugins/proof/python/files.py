@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvmrt.compiler.codegen import pools
-from tvmrt.compiler.export.headers import runtime_headers
-from tvmrt.compiler.ir.program import ARENA
+from tvmrt.compiler.sdk.codegen import memory_pool_symbol
+from tvmrt.compiler.sdk.export import runtime_headers
+from tvmrt.compiler.sdk.program import ARENA
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 
@@ -30,7 +30,7 @@ def proof_files(library: Any) -> Mapping[str, str]:
     program, sources, options = library.program, library.sources, library.options
     _check(library)
     plans = make_plans(program, sources)
-    names = [pools.symbol(pool, sources.prefix, options) for pool in program.pools]
+    names = [memory_pool_symbol(pool, sources.prefix, options) for pool in program.pools]
     texts = {k: v for k, v in sources.files.items() if not k.endswith(_OPTIONAL)}
     headers = runtime_headers(texts.values(), library.target)
     operators = sorted(name for name in texts if name.endswith(".c") and "_lib" in name)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmrt.compiler.codegen.c.writer import Parameter
-from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.program import ARENA, CONSTANT, Access, Buffer, Program, Step
+from tvmrt.compiler.sdk.codegen import Parameter, Sources
+from tvmrt.compiler.sdk.program import ARENA, CONSTANT, Access, Buffer, Program, Step
 from tvmrt.error import UnsupportedError
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tvmrt.compiler.devices.region_json import constants_of
-from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.sdk.devices import constants_of
+from tvmrt.compiler.sdk.graph import DTYPES
 from tvmrt.error import UnsupportedError
 
 

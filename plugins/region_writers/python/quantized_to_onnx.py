@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.sdk.graph import DTYPES
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.onnx_writer import Form, Writer, pool, window
 

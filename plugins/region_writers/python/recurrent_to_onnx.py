@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.recurrent import ACTIVATIONS
+from tvmrt.compiler.sdk.graph import ACTIVATIONS, Node
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.onnx_writer import Form, Writer
 

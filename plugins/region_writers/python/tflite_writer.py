@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.devices.region_json import constants_of
+from tvmrt.compiler.sdk.devices import constants_of
 from tvmrt.error import UnsupportedError
 
 # Versions of int8 operators other than version 2.

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.compiler.export.summary import OperatorSummary, Summary
-from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.extent import Extent, extent_text
-from tvmrt.compiler.ir.extent_forms import expected_size
-from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Program, Step
-from tvmrt.compiler.ir.reduced_precision import PRECISION
-from tvmrt.compiler.ir.region import region_of
-from tvmrt.compiler.pictures.operator_kinds import kind_of
+from tvmrt.compiler.sdk.export import CompiledLibrary, OperatorSummary, Summary, kind_of
+from tvmrt.compiler.sdk.graph import PRECISION, Extent, Node, expected_size, extent_text, region_of
+from tvmrt.compiler.sdk.program import CONSTANT, Access, Buffer, Program, Step
 from tvmrt.libinfo import __version__
 from tvmrt.plugins.report import FORMAT, VERSION
 

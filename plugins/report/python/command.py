@@ -12,11 +12,11 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.option_groups import GroupedCommand
-from tvmrt.compiler.codegen.target import UNHOSTED
-from tvmrt.compiler.request import all_options
+from tvmrt.compiler.sdk.codegen import is_unhosted
+from tvmrt.compiler.sdk.pipeline import all_options
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.export.library import CompiledLibrary
+    from tvmrt.compiler.sdk.export import CompiledLibrary
 
 
 @click.command(
@@ -85,9 +85,9 @@ def _data(
     a text with the sizes that were chosen for dimensions without bounds."""
     from tvmrt.cli import memory_report
     from tvmrt.cli.compile import measure_code
-    from tvmrt.compiler.export.model_library_format import metadata
-    from tvmrt.compiler.pipeline import compile as compile_network
-    from tvmrt.compiler.request import make
+    from tvmrt.compiler.sdk.export import metadata
+    from tvmrt.compiler.sdk.pipeline import compile as compile_network
+    from tvmrt.compiler.sdk.pipeline import make
     from tvmrt.plugins.report import operator_times
     from tvmrt.plugins.report.network_report import report
     from tvmrt.plugins.report.sizes import compile_at_sizes
@@ -129,7 +129,7 @@ def _verify(
     """Return the rows of ``tvmrt verify``; non-finite numbers become None."""
     from tvmrt.cli.verify import as_dict, compare_tensors
 
-    if requested["board"] or requested["runtime"] == "crt" or requested["target"] in UNHOSTED:
+    if requested["board"] or requested["runtime"] == "crt" or is_unhosted(requested["target"]):
         raise click.UsageError(
             "--verify runs the network on this machine; for a board, omit it and use 'tvmrt "
             "replay' with the board's dump"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.sdk.export import CompiledLibrary
 from tvmrt.plugins.report.collect import collect
 from tvmrt.plugins.report.page import html, write
 

@@ -14,7 +14,7 @@ from tvmrt.cli import console, files
 
 if TYPE_CHECKING:
     from tvmrt.cli.session import Session
-    from tvmrt.compiler.export.library import CompiledLibrary
+    from tvmrt.compiler.sdk.export import CompiledLibrary
 
 SIZE = 384  # rows, columns and depth of the timed matmul
 SECONDS = 0.1  # approximate time of the measurement
@@ -111,8 +111,7 @@ def layer_peaks(library: CompiledLibrary) -> dict[str, float]:
 
 
 def _measured_peak(precision: str) -> float:
-    from tvmrt.compiler.pipeline import compile
-    from tvmrt.compiler.request import Request
+    from tvmrt.compiler.sdk.pipeline import Request, compile
     from tvmrt.plugins.report.timing import times_of
     from tvmrt.runtime import cpu, load_module
     from tvmrt.runtime.executor import AotModule

@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tvmrt.compiler.export.atomic import replacing
-from tvmrt.compiler.pictures.render import render
+from tvmrt.compiler.sdk.export import render, replacing
 from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.report import FORMAT, VERSION
 from tvmrt.plugins.report.graph_layout import layout_graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.sdk.export import CompiledLibrary
 
 
 def compile_at_sizes(
@@ -28,7 +28,7 @@ def _dims_of_run(library: CompiledLibrary, inputs: Mapping[str, Any]) -> dict[st
     import numpy as np
 
     from tvmrt.cli.dynamic_sizes import fitting_sizes
-    from tvmrt.compiler.ir.extent import Extent
+    from tvmrt.compiler.sdk.graph import Extent
 
     program = library.program
     if not any(label for axes in program.open_axes.values() for label in axes):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.symbols import PACKED_SUFFIX
+from tvmrt.compiler.sdk.codegen import PACKED_SUFFIX
 
 MIN_RUNS, RUNS = 3, 20  # the median per operator is reported
 SECONDS = 2.0  # of profiled runs, after at least MIN_RUNS

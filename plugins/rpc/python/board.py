@@ -19,7 +19,7 @@ from tvmrt.tensor_info import TensorInfo
 if TYPE_CHECKING:
     import numpy as np
 
-    from tvmrt.compiler.export.library import CompiledLibrary
+    from tvmrt.compiler.sdk.export import CompiledLibrary
     from tvmrt.rpc.board import BoardNetwork, BoardSession
 
 _CODE = re.compile(r"code 0x([0-9a-f]{8})$")
@@ -59,7 +59,7 @@ class RemoteBoard(RemoteMachine):
         ValueError
             If the file is not an image, or the board runs another one.
         """
-        from tvmrt.compiler.export.board_image import read_image_metadata
+        from tvmrt.compiler.sdk.export import read_image_metadata
         from tvmrt.rpc.board import BoardNetwork
 
         if suffix_of(path) != IMAGE:
@@ -86,7 +86,7 @@ class RemoteBoard(RemoteMachine):
             return ImageNetwork(BoardNetwork(session, metadata))
 
     def _connect(self, path: Path, target: str) -> BoardSession:
-        from tvmrt.compiler.export.board_image import board_of
+        from tvmrt.compiler.sdk.export import board_of
         from tvmrt.rpc.board import connect_board
         from tvmrt.rpc.board_lines import start_emulator
 

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tvmrt.compiler.codegen.c.naming import module_name_of
-from tvmrt.compiler.codegen.firmware import tensor_names
-from tvmrt.compiler.export.headers import runtime_headers
+from tvmrt.compiler.sdk.codegen import firmware_header_name, module_name_of
+from tvmrt.compiler.sdk.export import runtime_headers
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import compile_call, option
 from tvmrt.plugin import Exporter
@@ -86,7 +85,7 @@ class SingleFile(Exporter):
         _check(library, name)
         sources, target = library.sources, library.target
         texts = {k: v for k, v in sources.files.items() if not k.endswith(_OPTIONAL)}
-        own = tensor_names.header_name(sources.prefix)
+        own = firmware_header_name(sources.prefix)
         public = f"{Path(name).stem}.h"
         declared = _SYMBOL.sub("", texts.pop(own))
         headers = {k: texts.pop(k) for k in [*texts] if k.endswith(".h")}

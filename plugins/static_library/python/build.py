@@ -12,10 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tvmrt import toolchains
-from tvmrt.compiler.codegen.target import Target
-from tvmrt.compiler.export.atomic import scratch_folder
-from tvmrt.compiler.export.firmware_build import CFLAGS, tools_of
-from tvmrt.compiler.export.toolchain import find_compiler, further_flags, run_compiler
+from tvmrt.compiler.sdk.codegen import Target
+from tvmrt.compiler.sdk.export import (
+    CFLAGS,
+    find_compiler,
+    further_flags,
+    run_compiler,
+    scratch_folder,
+    tools_of,
+)
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
 from tvmrt.option_syntax import option
@@ -105,7 +110,7 @@ def _find_compiler(target: Target, cc: str | None, name: str) -> list[str]:
     """Return the command of the given compiler, or of the target's usual one."""
     if cc is not None or target.board is None:
         return find_compiler(cc, target.triple)
-    command = shlex.split(tools_of(target.name)[0])
+    command = shlex.split(tools_of(target)[0])
     if shutil.which(command[0]) is None:
         raise CompileError(
             f"{name}: {command[0]} is not installed, which compiles for {target.name}; install it, "

@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tvmrt.compiler.codegen.firmware import tensor_names
-from tvmrt.compiler.export.atomic import scratch_folder
-from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
-from tvmrt.compiler.export.model_library_format import has_foreign_code
+from tvmrt.compiler.sdk.codegen import firmware_header_name
+from tvmrt.compiler.sdk.export import ERRORS, has_foreign_code, runtime_sources, scratch_folder
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import compile_call, option
 from tvmrt.plugin import Exporter
@@ -32,7 +30,7 @@ class StaticLibrary(Exporter):
         elsewhere, and CompileError if a compiler is missing or fails.
         """
         _check(library, name)
-        header = tensor_names.header_name(library.sources.prefix)
+        header = firmware_header_name(library.sources.prefix)
         with scratch_folder() as folder:
             archive = _build(library, folder, name)
         text = _with_tvm_types(library.sources.files[header], library.sources.prefix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmrt.compiler.ir import Graph, Node, Value
+from tvmrt.compiler.sdk.graph import Graph, Node, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

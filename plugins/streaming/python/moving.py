@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.graph import constant
-from tvmrt.compiler.ir.state import States
+from tvmrt.compiler.sdk.graph import Builder, Graph, Node, States, Value, constant
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

@@ -11,9 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import Node, Value
-from tvmrt.compiler.ir.op import POINTWISE, REDUCE
-from tvmrt.compiler.ir.traits import Trait
+from tvmrt.compiler.sdk.graph import POINTWISE, REDUCE, Node, Trait, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

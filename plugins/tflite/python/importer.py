@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from tvmrt.cli.describe import Description
     from tvmrt.cli.tolerance import TensorComparison
-    from tvmrt.compiler.ir import Graph
-    from tvmrt.compiler.request import Request
+    from tvmrt.compiler.sdk.graph import Graph
+    from tvmrt.compiler.sdk.pipeline import Request
 
 
 class TfliteImporter(Importer):
@@ -28,7 +28,7 @@ class TfliteImporter(Importer):
         return isinstance(model, AllTensorsModel) or is_tflite(model)
 
     def import_model(self, path: Any, request: Request) -> Graph:
-        from tvmrt.compiler.custom import gather
+        from tvmrt.compiler.sdk.graph import gather
         from tvmrt.plugins.tflite.frontend import import_model
 
         if request.sequences:

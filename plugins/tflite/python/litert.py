@@ -43,8 +43,8 @@ def inputs_of(
 
 def _largest(choices: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes that the user set, with symbolic dimensions at their maximum."""
-    from tvmrt.compiler.frontend.dims import Dims, parse_dim
-    from tvmrt.compiler.ir.extent import upper_bound
+    from tvmrt.compiler.sdk.frontend import Dims, parse_dim
+    from tvmrt.compiler.sdk.graph import upper_bound
 
     dims, shapes = Dims(choices["dims"]), choices["shapes"] or {}
 

@@ -118,7 +118,7 @@ def _run(
     source: Any, feeds: Mapping[str, np.ndarray], threads: int, choices: Mapping[str, Any]
 ) -> list[np.ndarray]:
     from tvmrt.cli.session import Session
-    from tvmrt.compiler.pipeline import compile as compile_network
+    from tvmrt.compiler.sdk.pipeline import compile as compile_network
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         path = Path(folder) / "network.so"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tvmrt.compiler.codegen.firmware import dynamic_dims, tensor_names
-from tvmrt.compiler.export.toolchain import (
-    OPTIMISE,
-    find_compiler,
-    further_flags,
-    run_compiler,
+from tvmrt.compiler.sdk.codegen import (
+    dynamic_dim_members,
+    firmware_header_name,
+    input_tensors,
+    output_tensors,
 )
+from tvmrt.compiler.sdk.export import OPTIMISE, find_compiler, further_flags, run_compiler
 from tvmrt.error import UnsupportedError
 from tvmrt.libinfo import find_include_path
 
@@ -25,7 +25,7 @@ _EXPORT = '__attribute__((export_name("{}")))'
 
 def dims(library: Any) -> list[Any]:
     """Return the dynamic dimensions, each with its member of the C struct."""
-    return list(dynamic_dims.members(library.program))
+    return list(dynamic_dim_members(library.program))
 
 
 def _nbytes(library: Any) -> list[int]:
@@ -48,14 +48,14 @@ def check_memory(library: Any, name: str) -> None:
 def glue(library: Any) -> str:
     """Return C code that holds inputs and outputs, and exports their addresses and the run."""
     prefix, program = library.sources.prefix, library.program
-    inputs = [t.member for t in tensor_names.input_tensors(program)]
-    outputs = [t.member for t in tensor_names.output_tensors(program)]
+    inputs = [t.member for t in input_tensors(program)]
+    outputs = [t.member for t in output_tensors(program)]
     named = [*(f"in_{m}" for m in inputs), *(f"out_{m}" for m in outputs)]
     sized = bool(dims(library))
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
-        f'#include "{tensor_names.header_name(prefix)}"',
+        f'#include "{firmware_header_name(prefix)}"',
         *(
             f"static _Alignas({ALIGN_BYTES}) unsigned char {name}[{max(nbytes, 1)}];"
             for name, nbytes in zip(named, _nbytes(library))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tvmrt.compiler.codegen.c.naming import module_name_of
-from tvmrt.compiler.export.atomic import scratch_folder
+from tvmrt.compiler.sdk.codegen import module_name_of
+from tvmrt.compiler.sdk.export import scratch_folder
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 from tvmrt.plugin import Exporter

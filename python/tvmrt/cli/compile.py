@@ -17,7 +17,7 @@ from tvmrt import conversion
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.compiler.codegen.c.naming import module_name_of
-from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, UNHOSTED, default_target
+from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, default_target, is_unhosted
 from tvmrt.compiler.export import formats
 from tvmrt.compiler.option_values import parse_names
 from tvmrt.file_suffix import suffix_of
@@ -146,7 +146,7 @@ def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
     suffix = suffix_of(output)
     exporter = formats.exporter(suffix) if suffix else None
     defaults = {} if exporter is None else dict(exporter.defaults(output.name))
-    if requested["board"] or os.environ.get(DEFAULT_VARIABLE) in UNHOSTED:
+    if requested["board"] or is_unhosted(os.environ.get(DEFAULT_VARIABLE)):
         defaults.pop("target", None)
     given = click.get_current_context().get_parameter_source
     for name in defaults.keys() & requested.keys():

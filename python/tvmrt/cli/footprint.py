@@ -114,7 +114,7 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
     """Return the command of the target's C compiler, with options for a usable C library."""
     if target.name in VIRTUAL:
         raise CompileError(f"code for {target.name} has no sizes before it is linked")
-    command = toolchains.words_of(cc or tools_of(target.name)[0], "--cc")
+    command = toolchains.words_of(cc or tools_of(target)[0], "--cc")
     if shutil.which(command[0]) is None:
         raise CompileError(
             f"C compiler {command[0]} for {target.name} is not installed; install it, or give "

@@ -123,10 +123,10 @@ def command(
 
 def complete_board(begun: str) -> list[str]:
     """Return the names of boards with this prefix."""
-    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
+    from tvmrt.compiler.codegen.mcu_families import board_names
     from tvmrt.compiler.codegen.target import FIRMWARE
 
-    return [name for name in (*MCU_FAMILIES, *FIRMWARE) if name.startswith(begun)]
+    return [name for name in (*board_names(), *FIRMWARE) if name.startswith(begun)]
 
 
 def _lines_of(manifest: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

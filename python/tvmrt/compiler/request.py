@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt import option_syntax, plugin
 from tvmrt.compiler import option_values
-from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
+from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES, board_names
 from tvmrt.compiler.codegen.target import (
     CROSS,
     LEVELS,
@@ -133,7 +133,7 @@ class Request:
         None,
         "Microcontroller family to compile for, instead of a target; sets the processor and the "
         f"memory limits: {', '.join(MCU_FAMILIES)}.",
-        form="NAME", group="Boards", common=True, complete=lambda: list(MCU_FAMILIES),
+        form="NAME", group="Boards", common=True, complete=board_names,
     )
     devices: Sequence[str | Device] = _option(
         (),

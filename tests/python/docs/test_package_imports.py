@@ -25,11 +25,11 @@ MAY_IMPORT = {
         "compiler.frontend", "compiler.ir", "compiler.operator_key", "entry_points", "error",
         "file_suffix", "libinfo", "option_syntax",
     },
-    "compiler.transform": {"error", "compiler.ir"},
+    "compiler.transform": {"error", "compiler.ir", "plugin"},
     "compiler.planner": {"option_syntax", "error", "compiler.ir"},
     "compiler.codegen": {
         "option_syntax", "error", "compiler.ir", "compiler.planner", "libinfo",
-        "compiler.processor", "compiler.symbols",
+        "compiler.processor", "compiler.symbols", "plugin",
     },
     "compiler.devices": {
         "plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor",
@@ -119,6 +119,20 @@ def test_package_imports_only_allowed_packages(package):
         if (packages := _imported_packages(file)) - allowed
     }
     assert not wrong
+
+
+def test_plugins_import_only_the_sdk_of_the_compiler():
+    folders = [*(ROOT / "plugins").glob("*/python"), *(ROOT / "plugins").glob("*/public")]
+    folders += [ROOT / "examples" / "devices"]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {name}"
+        for file in files
+        if "tests" not in file.parts
+        for name in sorted(_imported_names(file))
+        if name.startswith("tvmrt.compiler.") and not name.startswith("tvmrt.compiler.sdk.")
+    ]
+    assert files and not wrong
 
 
 # Layers of codegen: each may import those before it. Files without a package have their own name.

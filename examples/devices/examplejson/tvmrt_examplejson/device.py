@@ -13,11 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.devices.base import Context, Device
-from tvmrt.compiler.devices.expr_visitor import ExprVisitor
-from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.devices.runtime_support import missing
-from tvmrt.compiler.ir import ModuleBlob, Node, Region, Value
+from tvmrt.compiler.sdk.devices import Context, Device, ExprVisitor, missing, register
+from tvmrt.compiler.sdk.graph import ModuleBlob, Node, Region, Value
 
 OPERATORS = ("add", "sub", "mul")
 MAX_RANK = 8

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.devices import Device
+from tvmrt.compiler.sdk.devices import Device
 
 from .case import Case
 from .device_under_test import accepted_cases, merge_cases, reference

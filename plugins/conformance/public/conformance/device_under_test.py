@@ -13,8 +13,7 @@ import numpy as np
 import onnx
 
 import tvmrt
-from tvmrt.compiler import devices
-from tvmrt.compiler.devices import Device, ModuleBlob
+from tvmrt.compiler.sdk.devices import Device, ModuleBlob, device_names, find_device
 from tvmrt.error import TVMError
 from tvmrt.file_suffix import suffix_of
 
@@ -38,17 +37,17 @@ def load_device(target: str) -> Device:
         tvmrt.load_device_plugin(path)
         return _newly_registered(set(tvmrt.runtime.list_devices()) - before, path)
     if suffix_of(path) == ".py":
-        before = set(devices.names())
+        before = set(device_names())
         _import_file(path)
-        return _newly_registered(set(devices.names()) - before, path)
-    return devices.get(target)
+        return _newly_registered(set(device_names()) - before, path)
+    return find_device(target)
 
 
 def _newly_registered(names: set[str], path: Path) -> Device:
     if len(names) != 1:
         listed = ", ".join(sorted(names)) or "none"
         raise ValueError(f"{path} must register exactly one device; it registers {listed}")
-    return devices.get(names.pop())
+    return find_device(names.pop())
 
 
 def _import_file(path: Path) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.devices import CSource, Device
-from tvmrt.compiler.devices.region_json import TYPE_KEY
+from tvmrt.compiler.sdk.devices import TYPE_KEY, CSource, Device
 
 from .device_under_test import LoadedNetwork, accepted_cases
 from .finding import Finding

@@ -13,10 +13,8 @@ import numpy as np
 from onnx import helper
 
 import tvmrt
-from tvmrt.compiler.devices import Context, Device
-from tvmrt.compiler.devices.device_calls import call_device
-from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
-from tvmrt.compiler.export.vendors import vendor_code, vendor_includes
+from tvmrt.compiler.sdk.devices import Context, Device, call_device
+from tvmrt.compiler.sdk.export import ERRORS, runtime_sources, vendor_code, vendor_includes
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
 

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.devices import Context, Device, ModuleBlob
-from tvmrt.compiler.devices.device_calls import call_device
-from tvmrt.compiler.devices.region_json import TYPE_KEY, region_text
-from tvmrt.compiler.ir import DTYPES, Graph, Node, Region, TensorType, Value
-from tvmrt.compiler.partition.precision import optimize_region
+from tvmrt.compiler.sdk.devices import (
+    TYPE_KEY,
+    Context,
+    Device,
+    ModuleBlob,
+    call_device,
+    optimize_region,
+    region_text,
+)
+from tvmrt.compiler.sdk.graph import DTYPES, Graph, Node, Region, TensorType, Value
 from tvmrt.error import UnsupportedError
 
 from .finding import Finding

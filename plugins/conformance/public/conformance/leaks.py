@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import tvmrt
-from tvmrt.compiler.devices import Device
+from tvmrt.compiler.sdk.devices import Device
 
 from .asynchronous import LONG_MS, is_asynchronous
 from .device_under_test import LoadedNetwork, accepted_cases, merge_cases

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmrt.compiler.devices import Device
+from tvmrt.compiler.sdk.devices import Device
 
 from .device_under_test import AcceptedCase, LoadedNetwork, accepted_cases, merge_cases, reference
 from .finding import Finding

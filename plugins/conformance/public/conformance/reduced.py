@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.devices import Device
-from tvmrt.compiler.partition.precision import PRECISIONS
+from tvmrt.compiler.sdk.devices import PRECISIONS, Device
 from tvmrt.error import UnsupportedError
 
 from .device_under_test import accepted_cases, merge_cases, reference

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.devices import Device
+from tvmrt.compiler.sdk.devices import Device
 
 from .case import Case
 from .cases import resized_cases

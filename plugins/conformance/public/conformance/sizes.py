@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.devices import Device
+from tvmrt.compiler.sdk.devices import Device
 
 from .case import Case
 from .cases import MAXIMA, dynamic_cases

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmrt.compiler.devices import CSource, Device
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.devices import CSource, Device
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.runtime._library import check as check_call
 from tvmrt.runtime._library import ffi, lib
 from tvmrt.runtime.packed_func import PackedFunc

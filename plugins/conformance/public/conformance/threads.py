@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.devices import Device
+from tvmrt.compiler.sdk.devices import Device
 
 from .device_under_test import LoadedNetwork, accepted_cases, merge_cases
 from .finding import Finding

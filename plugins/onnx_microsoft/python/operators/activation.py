@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx.activation import emit_gelu, emit_swish, softmax_along
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.matmul import scale_by
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.sdk.frontend import NodeContext, emit_gelu, emit_swish, scale_by, softmax_along
+from tvmrt.compiler.sdk.graph import Value, normalize_axis
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
 
 _BIASED = "x: E=float[*X], bias?: E[_]"

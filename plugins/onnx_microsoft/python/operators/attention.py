@@ -6,19 +6,19 @@ from math import sqrt
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.attention import (
+from tvmrt.compiler.sdk.frontend import (
     AttentionHeads,
+    NodeContext,
     append_past,
+    dequantize_accumulator,
+    emit_matmul,
+    integer_matmul,
     join_heads,
     key_distances,
     mask_to_bias,
     split_heads,
 )
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
-from tvmrt.compiler.frontend.onnx.quantize import dequantize_accumulator, integer_matmul
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt
+from tvmrt.compiler.sdk.graph import SymInt, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
 

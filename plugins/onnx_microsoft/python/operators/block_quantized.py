@@ -6,14 +6,9 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.indexing import checked_indices
-from tvmrt.compiler.frontend.onnx.legalize_types import stored_type
-from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
-from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
-from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.sdk.arithmetic import ceil_div
+from tvmrt.compiler.sdk.frontend import NodeContext, checked_indices, emit_matmul, stored_type
+from tvmrt.compiler.sdk.graph import DTYPES, Value, normalize_axis, pack_interleaved
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
 

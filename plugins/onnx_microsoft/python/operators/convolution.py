@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx import quantize
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.convolution import convolution, convolution_window
-from tvmrt.compiler.frontend.onnx.pooling import pool, pool_window
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
+    convolution,
+    convolution_window,
+    emit_qlinear_conv,
+    pool,
+    pool_window,
+)
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 from tvmrt.plugins.onnx_microsoft.operators.matmul import apply_activation
 
@@ -80,6 +84,6 @@ def nhwc_max_pool(ctx: NodeContext) -> Value:
 )
 def qlinear_conv(ctx: NodeContext) -> Value:
     if not ctx.attr("channels_last", 0):
-        return quantize.emit_qlinear_conv(ctx, ctx.required(0))
-    y = quantize.emit_qlinear_conv(ctx, channels_first(ctx, ctx.required(0)))
+        return emit_qlinear_conv(ctx, ctx.required(0))
+    y = emit_qlinear_conv(ctx, channels_first(ctx, ctx.required(0)))
     return channels_last(ctx, y)

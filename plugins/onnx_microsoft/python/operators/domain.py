@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.registry import Importer, onnx_op
-from tvmrt.compiler.ir.contract import Contract
+from tvmrt.compiler.sdk.frontend import Importer, NodeContext, onnx_op
+from tvmrt.compiler.sdk.graph import Contract
 from tvmrt.error import UnsupportedError
 
 MICROSOFT = "com.microsoft"

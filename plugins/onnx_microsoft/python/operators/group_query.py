@@ -6,18 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.activation import softmax_along
-from tvmrt.compiler.frontend.onnx.attention import (
+from tvmrt.compiler.sdk.frontend import (
     AttentionHeads,
+    NodeContext,
+    checked_indices,
     join_heads,
     mask_to_bias,
     rotate_features,
+    softmax_along,
     split_heads,
 )
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.indexing import checked_indices
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt
+from tvmrt.compiler.sdk.graph import SymInt, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.attention import (
     pad_to_length,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx import activation as curves
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.matmul import emit_matmul, gemm, numpy_matmul
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import (
+    ACTIVATIONS,
+    NodeContext,
+    emit_gelu,
+    emit_matmul,
+    gemm,
+    numpy_matmul,
+    softmax_along,
+)
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
@@ -41,7 +47,7 @@ def fused_matmul(ctx: NodeContext) -> Value:
 def fused_matmul_activation(ctx: NodeContext) -> Value:
     y, name = fused_matmul(ctx), ctx.attr("activation")
     if name == "Softmax":
-        return curves.softmax_along(ctx, y, ctx.attr("activation_axis", -1) % len(y.shape))
+        return softmax_along(ctx, y, ctx.attr("activation_axis", -1) % len(y.shape))
     return apply_activation(ctx, y, name, _activation_parameters(ctx))
 
 
@@ -65,7 +71,7 @@ def _activation_parameters(ctx: NodeContext) -> list[float | None]:
 @ms_op("GemmFastGelu", takes="x: E=float[*X], w: E[_ N], bias?: E[N]")
 def gemm_fast_gelu(ctx: NodeContext) -> Value:
     y = ctx.add_optional(emit_matmul(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
-    return curves.emit_gelu(ctx, y, tanh=True)
+    return emit_gelu(ctx, y, tanh=True)
 
 
 @ms_op("MatMulInteger16", takes="a: int16[*A], b: int16[*B]")
@@ -97,8 +103,8 @@ def apply_activation(
         return ctx.clamp(
             x, parameter(0, -3.4028234663852886e38), parameter(1, 3.4028234663852886e38)
         )
-    if name in curves.ACTIVATIONS:
-        of, defaults = curves.ACTIVATIONS[name]
+    if name in ACTIVATIONS:
+        of, defaults = ACTIVATIONS[name]
         given = {
             key: parameter(_ACTIVATION_PARAMETERS.index(key), n) for key, n in defaults.items()
         }

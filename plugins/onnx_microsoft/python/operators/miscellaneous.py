@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx import data_dependent_shapes, indexing, shape, vision
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
+    gather_nd,
+    grid_sample,
+    import_pad,
+    import_range,
+    trilu,
+    unique_slices,
+)
+from tvmrt.compiler.sdk.graph import Value, normalize_axis
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
@@ -13,14 +19,14 @@ ms_op(
     "GridSample",
     takes="x: float32[_ _ _ _], grid: float32[_ _ _ 2]",
     attributes="align_corners?: int 0..1, mode?: text, padding_mode?: text",
-)(vision.grid_sample)
-ms_op("GatherND", takes="x: any[*X], indices: index[*I]")(indexing.gather_nd)
-ms_op("Trilu", takes="x: computed[*X], k?: int64[*]", attributes="upper?: int")(shape.trilu)
+)(grid_sample)
+ms_op("GatherND", takes="x: any[*X], indices: index[*I]")(gather_nd)
+ms_op("Trilu", takes="x: computed[*X], k?: int64[*]", attributes="upper?: int")(trilu)
 ms_op(
     "Pad",
     takes="x: computed[*X], pads: int64[*], value?: computed[*]",
     attributes="mode?: constant|reflect|edge",
-)(shape.pad)
+)(import_pad)
 
 
 @ms_op("Range", takes="start: N=number[*], limit: N[*], delta?: N[*]")
@@ -29,13 +35,13 @@ def range_(ctx: NodeContext) -> Value:
         ctx.inputs.append(None)
     if ctx.inputs[2] is None:
         ctx.inputs[2] = ctx.like(1, ctx.required(0))
-    return shape.range_(ctx)
+    return import_range(ctx)
 
 
 @ms_op("Unique", takes="x: float[_]")
 def unique(ctx: NodeContext) -> list[Value]:
     """Return distinct elements in order of first occurrence, the index of each, and counts."""
-    values, _, inverse, number = data_dependent_shapes.unique_slices(ctx, ctx.required(0), 0, False)
+    values, _, inverse, number = unique_slices(ctx, ctx.required(0), 0, False)
     return [values, inverse, number]
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.frontend.onnx import normalization as standard
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.normalization import normalize_rows, rms_normalize
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
+    layer_normalization,
+    normalize_rows,
+    rms_normalization,
+    rms_normalize,
+)
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
@@ -19,9 +23,9 @@ _LAYER = "axis?: int, epsilon?: float 0.., stash_type?: int"
 
 ms_op(
     "LayerNormalization", takes="x: float[*X], scale: float[*], shift?: float[*]", attributes=_LAYER
-)(standard.layer_normalization)
+)(layer_normalization)
 ms_op("SimplifiedLayerNormalization", takes="x: float[*X], scale: float[*]", attributes=_LAYER)(
-    standard.rms_normalization
+    rms_normalization
 )
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.pooling import is_global, pool, pool_window
-from tvmrt.compiler.frontend.onnx.quantize import (
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
     dequantize,
     dequantize_accumulator,
     dequantize_linear,
@@ -19,11 +18,13 @@ from tvmrt.compiler.frontend.onnx.quantize import (
     flatten_parameters,
     int_bias,
     integer_matmul,
+    is_global,
+    pool,
+    pool_window,
     quantize,
     quantize_linear,
 )
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.sdk.graph import Value, normalize_axis
 from tvmrt.plugins.onnx_microsoft.operators.convolution import WINDOW, channels_first, channels_last
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.quantize import (
+from tvmrt.compiler.sdk.frontend import (
+    LSTM,
+    NodeContext,
     dequantize,
     dequantize_accumulator,
     dynamic_quantized,
     integer_matmul,
-)
-from tvmrt.compiler.frontend.onnx.recurrent import (
-    LSTM,
     parse_activations,
     sequence_lengths,
     stack_directions,
 )
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.attention import rotate_features
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.indexing import gather_rows
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import NodeContext, gather_rows, rotate_features
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
 
 _ATTRIBUTES = (

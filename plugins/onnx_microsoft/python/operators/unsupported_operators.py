@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.registry import onnx_op
+from tvmrt.compiler.sdk.frontend import NodeContext, onnx_op
 from tvmrt.error import UnsupportedError
 
 from .domain import MICROSOFT

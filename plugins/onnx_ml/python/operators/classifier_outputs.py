@@ -6,11 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.activation import softmax_along
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.legalize_types import retype
-from tvmrt.compiler.frontend.onnx.string_table import table_type
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import NodeContext, retype, softmax_along, table_type
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 
 

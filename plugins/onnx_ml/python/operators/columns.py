@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.legalize_types import retype
-from tvmrt.compiler.frontend.onnx.registry import onnx_op
-from tvmrt.compiler.frontend.onnx.string_tensors import string_op
-from tvmrt.compiler.ir import SourceType, Value
+from tvmrt.compiler.sdk.frontend import NodeContext, onnx_op, retype, string_op
+from tvmrt.compiler.sdk.graph import SourceType, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN

@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx import string_tensors
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.legalize_types import retype
-from tvmrt.compiler.frontend.onnx.registry import onnx_op
-from tvmrt.compiler.frontend.onnx.string_table import decode_string, table_type
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
+    decode_string,
+    find_strings,
+    onnx_op,
+    retype,
+    table_type,
+)
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
@@ -49,7 +52,7 @@ def _keys_as_numbers(
         raise ValueError(f"the keys are strings, the input has {x.dtype} elements")
     names = x.type.labels
     if names is None:
-        x, names = string_tensors.find_strings(ctx, x, keys.tolist())
+        x, names = find_strings(ctx, x, keys.tolist())
     index_of = {name: i for i, name in enumerate(names)}
     return x, np.array([index_of.get(key, -1) for key in keys], np.int64)
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.tree_ensemble import fits_packed_links
+from tvmrt.compiler.sdk.frontend import NodeContext
+from tvmrt.compiler.sdk.graph import Value, fits_packed_links
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators.node_table import TreeNodes
 from tvmrt.plugins.onnx_ml.operators.unshare_nodes import copy_shared_nodes, merge_equality_chains

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.registry import onnx_op
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import NodeContext, onnx_op
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 

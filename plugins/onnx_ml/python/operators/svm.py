@@ -7,9 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.registry import onnx_op
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import NodeContext, onnx_op
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 from tvmrt.plugins.onnx_ml.operators.linear import affine, to_rows

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import onnx
 
-from tvmrt.compiler.frontend.onnx.activation import softmax_along
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.dropout import draw, uniform
-from tvmrt.compiler.frontend.onnx.elementwise import element_type
-from tvmrt.compiler.frontend.onnx.registry import onnx_op
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
+    draw,
+    element_type,
+    onnx_op,
+    softmax_along,
+    uniform,
+)
+from tvmrt.compiler.sdk.graph import Value
 
 
 def _element_type(ctx: NodeContext, like: Value | None) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx import string_tensors
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.frontend import NodeContext, find_strings, is_text, string_op, to_handles
+from tvmrt.compiler.sdk.graph import Value
 
 MODES = ("TF", "IDF", "TFIDF")
 
@@ -24,13 +23,13 @@ def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
     if (words is None) == (numbers is None):
         raise ValueError("give one of pool_int64s and pool_strings")
     if numbers is not None:
-        if string_tensors.is_text(x):
+        if is_text(x):
             raise ValueError("pool_int64s is given, the input has strings")
         return ctx.cast(x, "int64"), np.asarray(numbers, np.int64)
-    x = string_tensors.to_handles(ctx.builder, x)
-    if not string_tensors.is_text(x):
+    x = to_handles(ctx.builder, x)
+    if not is_text(x):
         raise ValueError(f"pool_strings is given, the input has {x.dtype} elements")
-    found, kept = string_tensors.find_strings(ctx, x, words)
+    found, kept = find_strings(ctx, x, words)
     positions = {word: i for i, word in enumerate(kept)}
     return found, np.array([positions[word] for word in words], np.int64)
 
@@ -54,7 +53,7 @@ def _sorted_grams(ctx: NodeContext, pool: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.concatenate(grams), np.asarray(columns, np.int32)[order], lengths
 
 
-@string_tensors.string_op("TfIdfVectorizer")
+@string_op("TfIdfVectorizer")
 def tf_idf_vectorizer(ctx: NodeContext) -> Value:
     x, mode = ctx.required(0), _required(ctx, "mode")
     least, longest = _required(ctx, "min_gram_length"), _required(ctx, "max_gram_length")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.string_tensors import (
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
     check_no_nul,
     emit_strings,
     string_op,
     string_operand,
 )
-from tvmrt.compiler.ir import Value, broadcast
-from tvmrt.compiler.ir.extent import SymInt, upper_bound
+from tvmrt.compiler.sdk.graph import SymInt, Value, broadcast, upper_bound
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_text.operators import regex
 

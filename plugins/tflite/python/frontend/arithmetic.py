@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.quantized_multiplier import multiplier
+from tvmrt.compiler.sdk.arithmetic import multiplier
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import (

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
+from tvmrt.compiler.sdk.graph import Value, pack_interleaved
 from tvmrt.error import UnsupportedError
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvmrt.compiler.frontend.context import OperatorContext
-from tvmrt.compiler.ir import POINTWISE, Value, broadcast, get_op
-from tvmrt.compiler.ir.extent import SymInt, as_extent
+from tvmrt.compiler.sdk.frontend import OperatorContext
+from tvmrt.compiler.sdk.graph import POINTWISE, SymInt, Value, as_extent, broadcast, get_op
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 from tvmrt.plugins.tflite.frontend.model_file import Quantization, Subgraph, Tensor

@@ -6,7 +6,7 @@ constant conditions is unrolled, one copy of the body per iteration; otherwise i
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
+from tvmrt.compiler.sdk.graph import DTYPES, Graph, TensorType, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.frontend.shapes import default_window
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import symbols_of
-from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.sdk.arithmetic import ceil_div
+from tvmrt.compiler.sdk.frontend import default_window
+from tvmrt.compiler.sdk.graph import Value, symbols_of
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext, fixed_size_error

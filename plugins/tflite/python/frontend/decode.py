@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.sdk.graph import DTYPES, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.model_file import Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.signal import radices
+from tvmrt.compiler.sdk.arithmetic import radices
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.complex_numbers import Complex
 from tvmrt.plugins.tflite.frontend.context import OpContext

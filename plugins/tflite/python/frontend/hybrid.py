@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent
+from tvmrt.compiler.sdk.graph import Extent, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.frontend.dims import Dims
-from tvmrt.compiler.frontend.size_propagation import KnownSizes
-from tvmrt.compiler.ir import DTYPES, Builder, Graph, States, Value, constant
+from tvmrt.compiler.sdk.frontend import Dims, KnownSizes
+from tvmrt.compiler.sdk.graph import DTYPES, Builder, Graph, States, Value, constant
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.model_file import Model, Signature, Subgraph
 

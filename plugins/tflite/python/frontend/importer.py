@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.frontend.dims import Dims, parse_dim
-from tvmrt.compiler.frontend.size_propagation import track_sizes
-from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant, limits
-from tvmrt.compiler.ir.tensor_type import PerTensor
+from tvmrt.compiler.sdk.frontend import Dims, parse_dim, track_sizes
+from tvmrt.compiler.sdk.graph import (
+    DTYPES,
+    Graph,
+    PerTensor,
+    TensorType,
+    Value,
+    constant,
+    max_unrolled_nodes,
+)
 from tvmrt.error import NameNotFoundError, UnexpectedImportError, UnsupportedError
 from tvmrt.option_syntax import option
 from tvmrt.plugins.tflite.frontend import custom
@@ -203,7 +209,7 @@ class GraphImporter(ImportState):
                 f"{len(inputs)}"
             )
         self.unrolled_operators += len(subgraph.operators) + 1
-        limit = OPERATORS_PER_NODE * limits.max_unrolled_nodes(self.model.nbytes)
+        limit = OPERATORS_PER_NODE * max_unrolled_nodes(self.model.nbytes)
         if self.unrolled_operators > limit:
             raise UnsupportedError(
                 f"loops, branches and calls expand to more than {limit} operators, the maximum "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.requantize import Accumulators

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from tvmrt.compiler.frontend.dims import unused_name
+from tvmrt.compiler.sdk.frontend import unused_name
 from tvmrt.plugins.tflite.frontend.model_file import Model, Signature
 
 T = TypeVar("T")

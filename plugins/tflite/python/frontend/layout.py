@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import slice_range
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
-from tvmrt.compiler.ir.float_to_int import to_integers
-from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.sdk.arithmetic import to_integers
+from tvmrt.compiler.sdk.frontend import slice_range
+from tvmrt.compiler.sdk.graph import SymInt, Value, normalize_axis, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.fixed_point_exp import exp_fraction
-from tvmrt.compiler.ir.quantized_multiplier import multiplier, rounded
+from tvmrt.compiler.sdk.arithmetic import exp_fraction, multiplier, rounded
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, OpContext

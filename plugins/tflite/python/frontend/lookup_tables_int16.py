@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.fixed_point_gates import logistic_entries
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.sdk.arithmetic import logistic_entries, to_integers
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import f32, power_of_two
 

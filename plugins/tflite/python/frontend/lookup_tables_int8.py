@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.fixed_point import round_away, scale
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.sdk.arithmetic import round_away, scale, to_integers
+from tvmrt.compiler.sdk.graph import DTYPES, Value
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import f32, quantized_bounds, ratio
 

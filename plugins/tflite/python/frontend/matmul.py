@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.quantized_multiplier import multiplier
+from tvmrt.compiler.sdk.arithmetic import multiplier
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend import blockwise_quantization
 from tvmrt.plugins.tflite.frontend.activation import apply_activation

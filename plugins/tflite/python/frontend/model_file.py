@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES
-from tvmrt.compiler.ir.mmap_constants import mmap_from_file
+from tvmrt.compiler.sdk.graph import DTYPES, mmap_from_file
 from tvmrt.error import UnsupportedError
 from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.tflite.frontend.flatbuffer import File, Table

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES
-from tvmrt.compiler.ir.quantized import storage_range
-from tvmrt.compiler.ir.quantized_multiplier import rounded
+from tvmrt.compiler.sdk.arithmetic import rounded, storage_range
+from tvmrt.compiler.sdk.graph import DTYPES
 from tvmrt.error import UnsupportedError
 
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value, reference_conv
+from tvmrt.compiler.sdk.graph import Value, valid_counts
 from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
@@ -90,7 +90,7 @@ def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
 def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:
     """Return the number of elements of each window inside the input: [H, W], or one number."""
     names = ("kernel", "strides", "pads_before", "out_spatial")
-    table = reference_conv.valid_counts(spatial, *(attrs[name] for name in names))
+    table = valid_counts(spatial, *(attrs[name] for name in names))
     return int(table.flat[0]) if (table == prod(attrs["kernel"])).all() else table
 
 

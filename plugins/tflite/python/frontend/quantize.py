@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.quantized import storage_range
-from tvmrt.compiler.ir.quantized_multiplier import multiplier
+from tvmrt.compiler.sdk.arithmetic import multiplier, storage_range
+from tvmrt.compiler.sdk.graph import DTYPES, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import result_table, scale_array

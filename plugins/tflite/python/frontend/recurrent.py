@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.hybrid import float_operand, hybrid_matmul

@@ -6,9 +6,8 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.quantized_multiplier import multiplier
+from tvmrt.compiler.sdk.arithmetic import multiplier
+from tvmrt.compiler.sdk.graph import Value, normalize_axis
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext

@@ -10,7 +10,7 @@ from pkgutil import walk_packages
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.ir import Value
+    from tvmrt.compiler.sdk.graph import Value
     from tvmrt.plugins.tflite.frontend.context import OpContext
 
 Importer = Callable[["OpContext"], Union["Value", "list[Value]"]]

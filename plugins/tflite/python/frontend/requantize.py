@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.quantized_multiplier import multiplier, multipliers
+from tvmrt.compiler.sdk.arithmetic import multiplier, multipliers
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import activation_name, quantized_bounds, ratio

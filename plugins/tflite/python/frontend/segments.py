@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op

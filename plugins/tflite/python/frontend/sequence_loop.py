@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
+from tvmrt.compiler.sdk.graph import DTYPES, Graph, TensorType, Value
 from tvmrt.plugins.tflite.frontend.context import OpContext
 
 MAX_UNROLLED_STEPS = 12  # maximum number of unrolled steps; beyond it, a loop saves code size

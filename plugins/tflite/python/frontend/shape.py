@@ -6,11 +6,9 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import infer_extent
-from tvmrt.compiler.ir import Value, broadcast
-from tvmrt.compiler.ir.extent import SymInt, sym_max, symbols_of
-from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.sdk.arithmetic import ceil_div
+from tvmrt.compiler.sdk.frontend import infer_extent
+from tvmrt.compiler.sdk.graph import SymInt, Value, broadcast, normalize_axis, sym_max, symbols_of
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext, fixed_size_error
 from tvmrt.plugins.tflite.frontend.model_file import element_type

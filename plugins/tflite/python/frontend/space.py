@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.sdk.arithmetic import to_integers
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op

@@ -7,11 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.extent import symbols_of
-from tvmrt.compiler.ir.fixed_point import inverse_square_root
-from tvmrt.compiler.ir.fixed_point_exp import logistic_fraction, shift, tanh_fraction
-from tvmrt.compiler.ir.quantized_multiplier import multiplier
+from tvmrt.compiler.sdk.arithmetic import (
+    inverse_square_root,
+    logistic_fraction,
+    multiplier,
+    shift,
+    tanh_fraction,
+)
+from tvmrt.compiler.sdk.graph import DTYPES, Value, symbols_of
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, QUANTIZED, OpContext

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tvmrt import plugin
 from tvmrt.error import suggestion
 from tvmrt.option_syntax import option
 
@@ -119,6 +120,12 @@ MCU_FAMILIES = {row.name: row for row in (
 
 def find_mcu_family(name: str) -> McuFamily:
     """Return the family of that name. Raises ValueError listing the names if it is unknown."""
-    if name in MCU_FAMILIES:
-        return MCU_FAMILIES[name]
-    raise ValueError(f"{option('board', name)} is not known; {suggestion(name, MCU_FAMILIES)}")
+    found: McuFamily | None = MCU_FAMILIES.get(name) or plugin.find("boards", name)
+    if found is None:
+        raise ValueError(f"{option('board', name)} is not known; {suggestion(name, board_names())}")
+    return found
+
+
+def board_names() -> list[str]:
+    """Return the names of all families, those of plug-ins last."""
+    return [*MCU_FAMILIES, *plugin.keys("boards")]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from tvmrt import plugin
 from tvmrt.compiler import processor
 from tvmrt.error import suggestion
 from tvmrt.option_syntax import option
@@ -204,7 +205,14 @@ BOARDS = {
 
 def target_names() -> list[str]:
     """Return all target names, this machine first."""
-    return list(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *UNHOSTED]))
+    added = plugin.keys("targets")
+    return list(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *UNHOSTED, *added]))
+
+
+def is_unhosted(name: str | None) -> bool:
+    """Return whether a target of this name has no operating system; not for an unknown name."""
+    added = plugin.find("targets", name)
+    return name in UNHOSTED if added is None else not added.hosted
 
 
 def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
@@ -307,6 +315,9 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
+    added: Target | None = plugin.find("targets", name)
+    if added is not None:
+        return added
     raise ValueError(f"{option('target', name)} is not known; {suggestion(name, target_names())}")
 
 

@@ -86,12 +86,14 @@ def runtime_sources(executors: Iterable[str], foreign: bool = False) -> dict[str
     return {name: (root / name).read_text() for name in sorted(names)}
 
 
-def tools_of(target: str) -> tuple[str, str]:
-    """Return the default commands of C compiler and archiver for a target."""
+def tools_of(target: Target) -> tuple[str, str]:
+    """Return the default commands of C compiler and archiver for a target: those that its name
+    begins with, or of its ``triple``."""
     for start, commands in TOOLS.items():
-        if target.startswith(start):
+        if target.name.startswith(start):
             return commands
-    return "cc", "ar"
+    prefix = f"{target.triple}-" if target.triple and not target.hosted else ""
+    return (f"{prefix}gcc", f"{prefix}ar") if prefix else ("cc", "ar")
 
 
 # Rule for objects of C files without assembly kernels, and with them.
@@ -184,7 +186,7 @@ def makefile(
     headers of the package in the archive; kernels in assembly are built in C if the compiler does
     not support it.
     """
-    compiler, archiver = tools_of(target.name)
+    compiler, archiver = tools_of(target)
     flags = " ".join(target.flags)
     more = _file_rules(file_flags, vendors)
     used_vendors = list(dict.fromkeys(vendors.values()))

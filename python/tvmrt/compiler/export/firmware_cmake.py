@@ -76,7 +76,7 @@ def cmake_lists(
     vendors: Mapping[str, Vendor],
 ) -> str:
     """Return a CMakeLists.txt with the same library as ``makefile()``, and the same parameters."""
-    compiler, _ = tools_of(target.name)
+    compiler, _ = tools_of(target)
     names = {"name": name, "target": f"tvmgen_{name}", "upper": f"TVMGEN_{name}".upper()}
     is_cross = compiler != "cc" and " " not in compiler
     text = _LISTS % {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tvmrt.compiler.codegen.target import UNHOSTED
+from tvmrt.compiler.codegen.target import is_unhosted
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir.extent import INT_MAX
 from tvmrt.compiler.ir.program import Program
@@ -73,4 +73,4 @@ def with_open_dims(request: Request, names: tuple[str, ...]) -> Request:
 
 def is_for_board(request: Request) -> bool:
     """Return whether memory is planned before a run, for the largest sizes."""
-    return bool(request.board or request.runtime == "crt" or request.target in UNHOSTED)
+    return bool(request.board or request.runtime == "crt" or is_unhosted(request.target))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from tvmrt import plugin
 from tvmrt.compiler.ir import Graph
 from tvmrt.compiler.ir.extent_forms import error_context
 from tvmrt.compiler.ir.loop import loop_bodies
 from tvmrt.compiler.ir.verifier import verify
+from tvmrt.error import suggestion
 
 from .combine_attention_scales import combine_attention_scales
 from .common_subexpressions import eliminate_common_subexpressions
@@ -57,6 +60,35 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 
 
+@dataclass(frozen=True)
+class GraphPass:
+    """A pass of a plug-in: ``run`` changes a graph in place, after the pass named ``after``."""
+
+    after: str
+    run: Pass
+
+
+def passes() -> list[tuple[str, Pass]]:
+    """Return all passes in order: those of plug-ins follow the one that they name.
+
+    Raises
+    ------
+    ValueError
+        If a plug-in names a pass that does not exist.
+    """
+    result = list(PASSES)
+    for name in plugin.keys("passes"):
+        added: GraphPass = plugin.find("passes", name)
+        names = [each for each, _ in result]
+        if added.after not in names:
+            raise ValueError(
+                f"the plug-in {plugin.owner_of('passes', name)} puts its pass {name} after "
+                f"{added.after}, which is not a pass; {suggestion(added.after, names)}"
+            )
+        result.insert(names.index(added.after) + 1, (name, added.run))
+    return result
+
+
 def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
     """Run every pass on the graph in place; ``observe`` is called with it after each.
 
@@ -65,7 +97,7 @@ def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
     """
     verify(graph, "import")
     verify_each = os.environ.get("TVMRT_VERIFY_PASSES")
-    for name, run in PASSES:
+    for name, run in passes():
         with error_context([f"the pass {name}"]):
             run(graph)
         if verify_each:

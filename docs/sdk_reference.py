@@ -1,0 +1,48 @@
+"""The page of what plug-ins may import of the compiler, made of ``tvmrt.compiler.sdk``."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from tvmrt.compiler import sdk
+
+HEAD = """# What plug-ins import of the compiler
+
+`docs/generate_reference.py` makes this page from `tvmrt.compiler.sdk`.
+[Plug-ins](../how-to/write-a-plugin.md) import these names from its modules, such as
+`from tvmrt.compiler.sdk.graph import Node`. `help(Node)` shows the whole text.
+"""
+
+
+def _sentence(found: Any) -> str:
+    """Return the first sentence of a docstring; for other objects their type."""
+    if not (inspect.isclass(found) or inspect.isroutine(found)):
+        return f"constant: {type(found).__name__}"
+    text = " ".join((inspect.getdoc(found) or "").split())
+    match = re.match(r"(.*?)(?<!e\.g)\.( |$)", text)
+    return (match[1] if match else text).replace("``", "`").replace("|", "\\|")
+
+
+def _section(module: ModuleType) -> str:
+    rows = [f"| `{name}` | {_sentence(getattr(module, name))} |" for name in module.__all__]
+    head = f"## tvmrt.compiler.sdk.{module.__name__.rpartition('.')[2]}"
+    return "\n\n".join([head, str(module.__doc__), "\n".join(["| name | |", "|---|---|", *rows])])
+
+
+def page() -> str:
+    """Return the page."""
+    names = [each.name for each in pkgutil.iter_modules(sdk.__path__)]
+    return (
+        "\n\n".join(
+            [
+                HEAD.strip(),
+                *(_section(import_module(f"tvmrt.compiler.sdk.{name}")) for name in names),
+            ]
+        )
+        + "\n"
+    )
