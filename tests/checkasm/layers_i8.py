@@ -28,7 +28,7 @@ from tvmrt.compiler.codegen.window.print_i8 import (
 )
 from tvmrt.compiler.codegen.window.quantized_computed import packing_bytes
 from tvmrt.compiler.codegen.window.requantize_i8 import RequantizationI8
-from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, WeightFormat
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, WeightFormat, tile_options
 from tvmrt.compiler.ir.requantization import accumulator_range, split_scale
 
 # groups of four weights whose dot product with extreme inputs is close to the limits of 16 bits
@@ -36,6 +36,7 @@ LIMITS = np.array([
     [-128, -128, 0, 0], [-128, -128, -1, 0], [127, 127, 4, 0], [127, 127, 2, -1],
     [-127, 0, -127, 0], [0, 127, 0, -128], [-64, -64, -64, -64], [64, 64, 64, 63],
 ])  # fmt: skip
+MANY_VECTORS = 16  # of channels, more than any tile has
 STEP = 73.9  # standard deviation of uniformly distributed bytes
 
 
@@ -180,7 +181,16 @@ def layer_structs(plan: PlanI8) -> str:
     return amx + "\n" + struct("tvmrt_conv_i8", "layer", initializer(members))
 
 
-def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
+def with_vectors(fmt: WeightFormat, constants: ConstantsI8, vectors: int) -> ChoiceI8:
+    """Return the choice of a layer of one pixel in tiles of so many vectors."""
+    variant = VariantI8(constants.layer, fmt)
+    variant = replace(variant, overflow=find_overflow(variant, constants))
+    choice = with_tile(variant, (vectors, 1))
+    return replace(choice, shifted=variant.shifts(constants) is not None)
+
+
+def add_conv(layers: Layers, fmt: WeightFormat, s: Shape, vectors: int = 0) -> None:
+    """Add a layer, in tiles of ``vectors`` unless 0: then its variant and tile are random."""
     random = layers.random
     q = Quantised.random(random, s, random.turn())
     output = random.one("CK_BYTES", "CK_BYTES", "CK_TWICE", *OUTPUTS)
@@ -192,7 +202,10 @@ def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
     window = window_of(s).in_longest_rows()
     layer = LayerI8(window, *s.channels, s.groups, q.x_signed, q.x_zero)
     constants = ConstantsI8(layer, q.w, q.w_zero, q.bias)
-    choice = random_choice(layers, fmt, constants, epilogue)
+    if vectors:
+        choice = with_vectors(fmt, constants, vectors)
+    else:
+        choice = random_choice(layers, fmt, constants, epilogue)
     own = random_range(random) if output != "CK_PLUS" else ck_range(random.int(0, 100), False)
     requantization = RequantizationI8(q.scale)
     if output in ("CK_TWICE", "CK_ONCE"):
@@ -326,6 +339,9 @@ def add_all(layers: Layers, part: float) -> str:
         add_conv(layers, fmt, layers.random.dense(number))
     for number in spread(24, part):
         add_conv(layers, fmt, layers.random.depthwise(number))
+    for vectors, _ in tile_options(fmt, MANY_VECTORS, 1):  # each width, and a shorter last tile
+        channels = fmt.lanes * vectors + layers.random.int(1, fmt.lanes * vectors)
+        add_conv(layers, fmt, Shape((1, 1, 1), (layers.random.int(1, 150), channels)), vectors)
     for number in spread(8, part):
         add_product(layers, number, fmt)
     if target.int8_tiles:

@@ -22,6 +22,7 @@ from boards import BOARDS, link_image, run_image
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import LEVELS, Target, get_target, native_family
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, tile_options
 from tvmrt.compiler.export.toolchain import OPTIMISE
 from tvmrt.toolchains import zig
 
@@ -151,6 +152,11 @@ EVERYDAY = {
 @pytest.mark.parametrize("name", EVERYDAY)
 def test_host_kernels_match_plain_c(name, tmp_path, harness):
     check(EVERYDAY[name], tmp_path, harness)
+    target = EVERYDAY[name].target
+    if target is not None:  # the compiler chooses any of these for one pixel
+        text = (tmp_path / "layers.c").read_text()
+        drawn = {int(n) for n in re.findall(r"tvmrt_tile_i8_(\d+)x1_", text)}
+        assert {nr for nr, _ in tile_options(FORMATS[target.int8], 64, 1)} <= drawn
 
 
 SANITISED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
