@@ -1,9 +1,7 @@
-/* Libraries that export functions of tvm-ffi, `__tvm_ffi_<name>`.
+/* Libraries that export functions of tvm-ffi, `__tvm_ffi_<name>`, or call libtvm_ffi.
  *
- * A plug-in converts their calls; it is loaded by the first one. It also has the functions of
- * libtvm_ffi that such libraries call. If the process has no libtvm_ffi, these are made visible
- * before the library is loaded; otherwise the first error in one of its functions would end the
- * process. */
+ * A plug-in converts the calls of their functions; it is loaded by the first one. Loading a library
+ * needs neither the plug-in nor libtvm_ffi: networks work without, through their packed functions. */
 #include "ffi_library.h"
 
 #include <stdlib.h>
@@ -11,36 +9,28 @@
 
 #include "../platform/elf.h"
 #include "../platform/files.h"
-#include "../platform/loading.h"
+#include "../platform/threads.h"
 
 static const char kPrefix[] = "__tvm_ffi_";
 
 /* ---- the plug-in ---- */
 
-/* Call a function of the plug-in; `name` NULL: without an argument. */
-static int call_bridge(const char* function, const char* name, void** out) {
-  TVMValue value = {.v_str = name};
+/* Call a function of the plug-in. */
+static int call_bridge(const char* function, TVMValue* args, int* codes, int count, void** out) {
   TVMValue made = {.v_handle = NULL};
-  int type = kTVMStr;
   int code = kTVMNullptr;
   tvmrt_func* f = NULL;
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(function, &f));
   if (f == NULL) {
     return tvmrt__fail(
-        "OSError: functions of tvm-ffi need the plug-in tvm_ffi, which this installation lacks.");
+        "OSError: functions of tvm-ffi need the plug-in tvm_ffi, which this installation lacks; "
+        "install a tvmrt that has it.");
   }
-  rc = TVMFuncCall(f, &value, &type, name == NULL ? 0 : 1, &made, &code);
+  rc = TVMFuncCall(f, args, codes, count, &made, &code);
   tvmrt__release(&f->base);
-  if (out != NULL) *out = made.v_handle;
+  *out = made.v_handle;
   return rc;
-}
-
-static int start_bridge(void) { return call_bridge("tvmrt.tvm_ffi.start", NULL, NULL); }
-
-/* *out is NULL if the plug-in has no such function. */
-static int bridge_symbol(const char* name, void** out) {
-  return call_bridge("tvmrt.tvm_ffi.symbol", name, out);
 }
 
 /* ---- functions ---- */
@@ -58,40 +48,49 @@ static void* own_symbol(const tvmrt_library_source* source, const char* name) {
   return symbol;
 }
 
-/* *out is owned, and retains `owner`, whose code it calls; NULL, with result 0, if the library has
- * no such function. */
-int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, const char* name,
-                    tvmrt_func** out) {
-  static const char maker[] = "tvmrt.tvm_ffi.from_safe_call";
-  const bool is_main = strcmp(name, "__tvm_main__") == 0;
-  void* symbol = own_symbol(source, is_main ? "main" : name);
-  TVMValue args[3], made;
-  int codes[3] = {kTVMOpaqueHandle, kTVMNullptr, kTVMModuleHandle};
-  int code = kTVMNullptr;
-  *out = NULL;
-  if (symbol == NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(start_bridge());
-  args[0].v_handle = symbol;
-  args[1].v_handle = NULL;
-  args[2].v_handle = owner;
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_call(maker, args, codes, 3, &made, &code));
-  *out = made.v_handle;
-  return 0;
-}
-
-/* Functions that a library of tvm-ffi calls through variables that its loader fills. If the plug-in
- * cannot be started they stay NULL: the library's other functions work without them. */
-void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
+/* Set the variables through which a library calls libtvm_ffi, before any of its functions is called
+ * and when libtvm_ffi is loaded. */
+static int fill_variables(const tvmrt_library_source* source) {
+  static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* two threads may look up functions concurrently */
   static const char* const names[] = {"__TVMFFIErrorSetRaisedFromCStr", "__TVMFFIFunctionCall",
                                       "__TVMFFIHandleInitOnce"};
+  const char* missing = NULL;
   size_t i;
+  tvmrt__lock(&lock);
   for (i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     size_t ignored;
     /* lint: a variable of the library */
     void** slot = source->symbol(source->ctx, names[i], &ignored);
-    if (slot == NULL) continue;
-    if (*slot == NULL) (void)bridge_symbol(names[i] + 2, slot);
+    if (slot == NULL || *slot != NULL) continue;
+    *slot = tvmrt__visible_symbol(names[i] + 2);
+    if (*slot == NULL) missing = names[i] + 2;
   }
+  tvmrt__unlock(&lock);
+  if (missing == NULL) return 0;
+  return tvmrt__fail(
+      "OSError: a function of tvm-ffi needs %s, which no library shows: load libtvm_ffi with "
+      "RTLD_GLOBAL, as import tvm_ffi does.",
+      missing);
+}
+
+/* *out is owned, and retains `owner`, whose code it calls; NULL, with result 0, if the library has
+ * no such function. */
+int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, const char* name,
+                    tvmrt_func** out) {
+  const bool is_main = strcmp(name, "__tvm_main__") == 0;
+  TVMValue args[2] = {{.v_handle = own_symbol(source, is_main ? "main" : name)},
+                      {.v_handle = owner}};
+  int codes[2] = {kTVMOpaqueHandle, kTVMModuleHandle};
+  void* made = NULL;
+  *out = NULL;
+  if (args[0].v_handle == NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(call_bridge("tvmrt.tvm_ffi.from_safe_call", args, codes, 2, &made));
+  if (fill_variables(source) != 0) {
+    (void)TVMFuncFree(made); /* has no other user */
+    return -1;
+  }
+  *out = made;
+  return 0;
 }
 
 /* ---- undefined symbols of a library ---- */
@@ -150,49 +149,61 @@ static char* read_names(const elf_file* file, size_t* out_size) {
   return names;
 }
 
-/* Make the tvm-ffi functions that a library references visible, or report missing ones. */
-static int provide_symbols(const char* path, const char* names, size_t size) {
+/* Whether a library's symbol table has names of libtvm_ffi that no loaded library provides. */
+static bool lacks_symbols(const char* names, size_t size) {
   static const char prefix[] = "TVMFFI";
-  void* own = NULL;
   const char* name;
   for (name = names; name < names + size; name = tvmrt__next_name(name)) {
-    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0) continue;
-    if (tvmrt__visible_symbol(name) != NULL) continue;
-    TVMRT_RETURN_IF_ERROR(bridge_symbol(name, &own));
-    if (own == NULL) {
-      return tvmrt__fail(
-          "OSError: %s needs the library of tvm-ffi, for %s: install apache-tvm-ffi and import "
-          "tvm_ffi before, or load libtvm_ffi.so with RTLD_GLOBAL.",
-          path, name);
+    if (strncmp(name, prefix, sizeof(prefix) - 1) == 0 && tvmrt__visible_symbol(name) == NULL) {
+      return true;
     }
-    TVMRT_RETURN_IF_ERROR(call_bridge("tvmrt.tvm_ffi.show", NULL, NULL));
   }
-  return 0;
+  return false;
 }
 
-/* Called before the library is opened: a missing function would end the process at its first call.
- * Files that are not ELF are accepted. */
-int tvmrt__ffi_prepare(const char* path) {
+/* Files that are not ELF, or cannot be read, are left to dlopen(). */
+static bool needs_ffi(const char* path) {
   elf_file file;
   char* names = NULL;
   size_t size = 0;
-  int rc = 0;
+  bool needed;
   file.file = tvmrt__file_open(path);
-  if (file.file == TVMRT_NO_FILE) return 0; /* dlopen() reports the reason */
+  if (file.file == TVMRT_NO_FILE) return false;
   if (read_at(&file, 0, &file.head, sizeof(file.head)) &&
       memcmp(file.head.e_ident, ELFMAG, SELFMAG) == 0 &&
       file.head.e_phentsize == sizeof(ElfW(Phdr))) {
     names = read_names(&file, &size);
   }
   tvmrt__file_close(file.file);
-  if (names != NULL) rc = provide_symbols(path, names, size);
+  needed = names != NULL && lacks_symbols(names, size);
   free(names);
-  return rc;
+  return needed;
 }
 #else
-/* Only ELF files are inspected; on other systems the loader reports missing functions. */
-int tvmrt__ffi_prepare(const char* path) {
+/* Only ELF files are inspected; other systems report missing functions when a library is loaded. */
+static bool needs_ffi(const char* path) {
   (void)path;
-  return 0;
+  return false;
 }
 #endif
+
+/* A missing function would end the process at its first call, so it is reported when the library is
+ * loaded. Weak ones may be missing: without libtvm_ffi the library loads nevertheless. */
+tvmrt_loading tvmrt__ffi_binding(const char* path) {
+  void* ignored;
+  if (!needs_ffi(path)) return TVMRT_LOAD_LAZY;
+  (void)call_bridge("tvmrt.tvm_ffi.load", NULL, NULL, 0, &ignored); /* dlopen() says what lacks */
+  return TVMRT_LOAD_NOW;
+}
+
+/* dlopen() names a function, or the file that the library is linked with. */
+int tvmrt__ffi_explain(const char* path) {
+  static const char kind[] = "OSError: ";
+  const char* why = TVMGetLastError();
+  if (strstr(why, "TVMFFI") == NULL && strstr(why, "libtvm_ffi") == NULL) return -1;
+  if (strncmp(why, kind, sizeof(kind) - 1) == 0) why += sizeof(kind) - 1;
+  return tvmrt__fail(
+      "OSError: %.200s needs libtvm_ffi, which this process has not loaded: pip install "
+      "apache-tvm-ffi and import tvm_ffi before, or load libtvm_ffi with RTLD_GLOBAL (%s)",
+      path, why);
+}

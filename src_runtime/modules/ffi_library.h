@@ -2,14 +2,16 @@
 #ifndef TVMRT_SRC_RUNTIME_MODULES_FFI_LIBRARY_H_
 #define TVMRT_SRC_RUNTIME_MODULES_FFI_LIBRARY_H_
 
+#include "../platform/loading.h"
 #include "module.h"
 
-/* Call before loading a file: makes the functions of libtvm_ffi that it references available. 0, or
- * -1 with the text set; unreadable files are left to dlopen(). */
-int tvmrt__ffi_prepare(const char* path);
+/* How to load a file: at once if functions of libtvm_ffi are missing, which is then loaded first if
+ * the system finds it. */
+tvmrt_loading tvmrt__ffi_binding(const char* path);
 
-/* Fill the variables that a library uses to call tvm-ffi, if it has them. */
-void tvmrt__ffi_fill_variables(const tvmrt_library_source* source);
+/* Call after a file could not be loaded: says what to install if libtvm_ffi is missing. Returns
+ * -1. */
+int tvmrt__ffi_explain(const char* path);
 
 /* The function `__tvm_ffi_<name>` as a packed function, owned, which retains `owner`; *out is NULL
  * if there is none. The name of an entry is "__tvm_main__". */

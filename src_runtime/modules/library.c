@@ -224,7 +224,6 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) 
   shared = variables.context != NULL ? find_live(source->ctx) : NULL;
   lib = shared != NULL ? shared : add_live(source, &variables);
   tvmrt__unlock(&live_lock);
-  if (lib != NULL) tvmrt__ffi_fill_variables(&lib->source);
   /* one reference to the mapping is sufficient */
   if ((shared != NULL || lib == NULL) && source->close != NULL) source->close(source->ctx);
   if (lib != NULL) rc = restore(lib, out);
@@ -255,11 +254,10 @@ static int check_manifest(const char* path, const tvmrt_library_source* source) 
 /* The manifest is checked before code of the library runs. */
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
   tvmrt_library_source source = {find_symbol, is_function, tvmrt__library_unload, NULL, {0}};
-  const tvmrt_open_options options = {path, TVMRT_LOAD_LAZY,
+  const tvmrt_open_options options = {path, tvmrt__ffi_binding(path),
                                       "Failed to load dynamic shared library", file_of};
   *out = NULL;
-  TVMRT_RETURN_IF_ERROR(tvmrt__ffi_prepare(path));
-  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&options, &source.ctx, &source.file));
+  if (tvmrt__map_library(&options, &source.ctx, &source.file) != 0) return tvmrt__ffi_explain(path);
   if (check_manifest(path, &source) != 0) {
     source.close(source.ctx);
     return -1;

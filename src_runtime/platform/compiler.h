@@ -29,8 +29,6 @@
 #define TVMRT_CACHE_ALIGNED __attribute__((aligned(64)))
 /* A function that runs when the library is unloaded, or the program ends. */
 #define TVMRT_AT_UNLOAD __attribute__((destructor, unused))
-/* The type of a function by its name. */
-#define TVMRT_TYPEOF(name) __typeof__(name)
 #else
 #define TVMRT_PRINTF(fmt, first)
 #define TVMRT_OUT_OF_LINE

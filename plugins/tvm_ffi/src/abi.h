@@ -6,10 +6,10 @@
  * A function of either side is wrapped for the other; a call converts the arguments, and then the
  * result or the error. Python is not involved, so C may use the functions on any thread.
  *
- * The bridge is a separate library, libtvmrt_tvm_ffi.so. libtvm_runtime loads it when a library
- * exports tvm-ffi functions, or when its global function for bridge_open() is requested. It does
- * not link with libtvm_ffi: the structures of the C ABI are declared below. If the process has
- * loaded libtvm_ffi, its functions are used, otherwise the stubs in stubs.c.
+ * The bridge is a separate library, libtvmrt_tvm_ffi.so, which libtvm_runtime loads with the first
+ * function of tvm-ffi. It calls libtvm_ffi, which the process has loaded or the loader finds
+ * (library.h), through the function table below. It is not linked with it, and needs none of its
+ * headers: the structures of the C ABI are declared here.
  *
  * Errors: functions of the bridge return 0, or -1 with a text in the classic error slot
  * (TVMGetLastError()). For calls from the tvm-ffi side, bridge_raise() passes that text on.
@@ -20,6 +20,7 @@
 #define TVMRT_PLUGINS_TVM_FFI_ABI_H_
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <tvm/runtime/c_runtime_api.h>
 
@@ -32,11 +33,10 @@ typedef enum {
   kFfiOpaquePtr = 4,
   kFfiDataType = 5,
   kFfiDevice = 6,
-  kFfiDLTensorPtr = 7,      /* DLTensor*, borrowed; its strides are never NULL */
-  kFfiRawStr = 8,           /* const char*, borrowed */
-  kFfiByteArrayPtr = 9,     /* TVMByteArray*, borrowed */
-  kFfiObjectRValueRef = 10, /* address of an object handle that may be moved from */
-  kFfiSmallStr = 11,        /* at most 7 bytes in the value itself, and a NUL */
+  kFfiDLTensorPtr = 7,  /* DLTensor*, borrowed; its strides are never NULL */
+  kFfiRawStr = 8,       /* const char*, borrowed */
+  kFfiByteArrayPtr = 9, /* TVMByteArray*, borrowed */
+  kFfiSmallStr = 11,    /* at most 7 bytes in the value itself, and a NUL */
   kFfiSmallBytes = 12,
   kFfiFirstObject = 64,
   kFfiStr = 65,
@@ -46,10 +46,8 @@ typedef enum {
   kFfiShape = 69,
   kFfiTensor = 70,
   kFfiArray = 71,
-  kFfiMap = 72,
   kFfiModule = 73,
   kFfiList = 75,
-  kFfiDict = 76,
 } FfiTypeIndex;
 
 /*! \brief Header of every reference-counted object; the object's content follows it. */
@@ -83,7 +81,8 @@ typedef struct {
 typedef struct {
   TVMByteArray kind;
   TVMByteArray message;
-} FfiErrorHead;
+  TVMByteArray backtrace; /* "  File ..., line ..., in ...\n", the innermost call first */
+} FfiError;
 
 /*! \brief Start of a type description. */
 typedef struct {
@@ -91,10 +90,6 @@ typedef struct {
   int32_t type_depth;
   TVMByteArray type_key;
 } FfiTypeInfoHead;
-
-typedef struct {
-  uint32_t major, minor, patch;
-} FfiVersion;
 
 /*!
  * \brief A tvm-ffi function.
@@ -104,14 +99,15 @@ typedef struct {
  */
 typedef int (*FfiSafeCall)(void* self, const FfiAny* args, int32_t num_args, FfiAny* result);
 
-/*! \brief Functions of libtvm_ffi in use. Those that return int return 0 on success. */
+/*! \brief The functions of libtvm_ffi that the bridge calls. Those that return int return 0 on success. */
 typedef struct {
-  void (*get_version)(FfiVersion* out);
+  void (*get_version)(uint32_t out[3]);
   int (*function_create)(void* self, FfiSafeCall call, void (*deleter)(void* self), void** out);
   int (*function_call)(void* function, FfiAny* args, int32_t num_args, FfiAny* result);
-  int (*function_set_global)(const TVMByteArray* name, void* function, int allow_override);
+  int (*function_get_global)(const TVMByteArray* name, void** out);
   void (*error_move_from_raised)(void** out);
-  void (*error_set_raised)(const char* kind, const char* message);
+  void (*error_set_raised)(void* error);
+  void (*error_set_raised_from_text)(const char* kind, const char* message);
   int (*tensor_from_dlpack)(DLManagedTensor* from, int32_t alignment, int32_t contiguous,
                             void** out);
   int (*tensor_to_dlpack)(void* tensor, DLManagedTensor** out);
@@ -122,7 +118,7 @@ typedef struct {
   void* (*env_get_stream)(int32_t type, int32_t id);
 } FfiApi;
 
-/*! \brief Function table in use: the stubs until a libtvm_ffi is found. */
+/*! \brief Functions of libtvm_ffi; NULL until bridge_require() or bridge_open() has found it. */
 extern const FfiApi* _Atomic bridge_api;
 #define ffi (*atomic_load_explicit(&bridge_api, memory_order_acquire))
 
@@ -154,6 +150,22 @@ static inline void ffi_release(void* object) {
   if (before >> 32 != 1) return;
   atomic_thread_fence(memory_order_acquire);
   head->u.deleter(head, BLOCK);
+}
+
+/*! \brief Release the reference of an owned value; values below the first object index own none. */
+static inline void ffi_release_any(const FfiAny* any) {
+  if (any->type_index >= kFfiFirstObject) ffi_release(any->u.v_obj);
+}
+
+/*! \brief A temporary resource of a conversion, to release after the call; nothing if `release` is
+ * NULL. */
+typedef struct {
+  void (*release)(void* what);
+  void* what;
+} Owned;
+
+static inline void owned_release(Owned* owned) {
+  if (owned->release != NULL) owned->release(owned->what);
 }
 
 #endif /* TVMRT_PLUGINS_TVM_FFI_ABI_H_ */

@@ -1,130 +1,91 @@
-/* Entry points of this library for the runtime.
+/* Global functions of this plug-in. The runtime loads it when one of them is looked up first.
  *
- * The runtime loads this plug-in on first use (modules/ffi_library.c). Without a libtvm_ffi it uses
- * the stubs, until `join` gives the path of one. */
-#include <stdio.h>
+ * modules/ffi_library.c of the runtime calls the functions for libraries, Python the others.
+ * Addresses are opaque pointers and are trusted. */
+#include <string.h>
 #include <tvm/runtime/plugin.h>
 
-#include "convert.h"
-#include "error.h"
+#include "calls.h"
+#include "errors.h"
 #include "library.h"
-#include "raise.h"
-#include "register.h"
-#include "sdk/system.h"
+#include "sdk/base.h"
+#include "sdk/values.h"
+#include "wrappers.h"
 
-TVM_DLL int tvmrt_tvm_ffi_start(void); /* for programs that open this library by its file */
-
-/* tvmrt.tvm_ffi.join(path): use this libtvm_ffi; returns its version as text. */
-static int join(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
-  FfiVersion version;
-  TVMValue value;
-  char text[48];
-  int code = kTVMStr;
-  (void)resource;
-  if (num_args != 1 || codes[0] != kTVMStr) {
-    return bridge_fail("TypeError: tvmrt.tvm_ffi.join takes the path of libtvm_ffi");
-  }
-  if (bridge_open(args[0].v_str, &version) != 0 || bridge_register_ffi_makers() != 0) return -1;
-  (void)snprintf(text, sizeof(text), "%u.%u.%u", version.major, version.minor, version.patch);
-  value.v_str = text;
-  return TVMCFuncSetReturn(ret, &value, &code, 1);
-}
-
-/* tvmrt.tvm_ffi.address(name): address of the C function "safe_call" or "packed_call". */
-static int address(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
-                   void* resource) {
-  TVMValue value;
-  int code = kTVMOpaqueHandle;
-  (void)resource;
-  if (num_args != 1 || codes[0] != kTVMStr) {
-    return bridge_fail("TypeError: tvmrt.tvm_ffi.address takes the name of a function");
-  }
-  /* The first letter distinguishes the two, since only the runtime calls this. */
-  value.v_handle = args[0].v_str[0] == 's' ? (void*)(uintptr_t)bridge_safe_call
-                                           : (void*)(uintptr_t)bridge_packed_call;
-  return TVMCFuncSetReturn(ret, &value, &code, 1);
+/* tvmrt.tvm_ffi.load([path]): use the libtvm_ffi at this path, or the one that is loaded or
+ * found. */
+TVMRT_NATIVE(load) {
+  const char* path;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
+  if (num_args == 0) return bridge_require();
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
+  return bridge_open(path);
 }
 
 /* tvmrt.tvm_ffi.lines(text): backtrace of the error with this text, as bytes. */
-static int lines(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
+TVMRT_NATIVE(lines) {
+  const char* text;
   TVMByteArray found;
-  TVMValue value;
-  int code = kTVMBytes;
-  (void)resource;
-  if (num_args != 1 || codes[0] != kTVMStr) {
-    return bridge_fail("TypeError: tvmrt.tvm_ffi.lines takes the text of an error");
-  }
-  found = bridge_lines_of(args[0].v_str);
-  value.v_handle = &found;
-  return TVMCFuncSetReturn(ret, &value, &code, 1);
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &text));
+  found = bridge_lines_of(text);
+  return tvmrt_func_return(&(TVMValue){.v_handle = &found}, kTVMBytes, out, out_code);
 }
 
-/* An unusable libtvm_ffi is not an error here: it may be joined later by path, which reports the
- * reason. */
-int tvmrt_tvm_ffi_start(void) {
-  (void)bridge_join_loaded();
-  if (bridge_register_classic("tvmrt.tvm_ffi.join", join) != 0 ||
-      bridge_register_classic("tvmrt.tvm_ffi.lines", lines) != 0 ||
-      bridge_register_classic("tvmrt.tvm_ffi.address", address) != 0) {
-    return -1;
-  }
-  return bridge_register_makers();
-}
-
-/* ---- functions called by the runtime by name ---- */
-
-/* tvmrt.tvm_ffi.start(): does nothing; looking it up loads this plug-in. */
-static int start(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                 void* name) {
-  (void)args;
-  (void)codes;
-  (void)out;
-  (void)out_code;
-  (void)name;
-  return num_args == 0 ? 0 : bridge_fail("TypeError: tvmrt.tvm_ffi.start takes no arguments");
-}
-
-static const char kHere[] = ""; /* an address inside this library */
-
-/* The library's own handle; it is never unloaded. */
-static void* own_handle(void) {
-  const char* path = tvmrt__library_of(kHere);
-  return path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_IF_LOADED);
-}
-
-/* tvmrt.tvm_ffi.symbol(name): this plug-in's version of a libtvm_ffi function, or NULL. */
-static int symbol(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                  void* name) {
-  void* handle;
-  (void)name;
-  if (num_args != 1 || codes[0] != kTVMStr) {
-    return bridge_fail("TypeError: tvmrt.tvm_ffi.symbol takes the name of a function");
-  }
-  handle = own_handle();
-  out->v_handle = handle == NULL ? NULL : tvmrt__library_symbol(handle, args[0].v_str);
-  *out_code = kTVMOpaqueHandle;
+/* The caller owns the result. */
+static int return_function(TVMFunctionHandle made, TVMValue* out, int* out_code) {
+  out->v_handle = made;
+  *out_code = kTVMPackedFuncHandle;
   return 0;
 }
 
-/* tvmrt.tvm_ffi.show(): make these functions visible to libraries that are loaded later. */
-static int show(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                void* name) {
-  void* handle = own_handle();
-  (void)args;
-  (void)codes;
-  (void)num_args;
-  (void)out;
-  (void)out_code;
-  (void)name;
-  if (handle != NULL && tvmrt__library_show(handle)) return 0;
-  return bridge_fail("OSError: the functions of libtvm_ffi cannot be made global.");
+/* An address, as a raw pointer that is not NULL. */
+static bool is_address(const int* codes, int num_args, int i) {
+  return i < num_args && codes[i] == kTVMOpaqueHandle;
 }
 
-static const tvmrt_plugin_function functions[] = {{"tvmrt.tvm_ffi.start", start},
-                                                  {"tvmrt.tvm_ffi.symbol", symbol},
-                                                  {"tvmrt.tvm_ffi.show", show},
+/* tvmrt.tvm_ffi.from_function(address of a tvm-ffi Function): a classic function that retains
+ * it. */
+TVMRT_NATIVE(from_function) {
+  TVMFunctionHandle made;
+  (void)resource_handle;
+  if (!is_address(type_codes, num_args, 0) ||
+      ((FfiObject*)args[0].v_handle)->type_index != kFfiFunction) {
+    return tvmrt__fail_type("tvmrt.tvm_ffi.from_function takes the address of a tvm-ffi Function.");
+  }
+  TVMRT_RETURN_IF_ERROR(bridge_require());
+  TVMRT_RETURN_IF_ERROR(bridge_function_to_classic(args[0].v_handle, &made));
+  return return_function(made, out, out_code);
+}
+
+/* tvmrt.tvm_ffi.from_safe_call(address, module): a classic function for a library's function; the
+ * module keeps the library loaded. */
+TVMRT_NATIVE(from_safe_call) {
+  TVMFunctionHandle made;
+  FfiSafeCall function;
+  (void)resource_handle;
+  if (num_args != 2 || !is_address(type_codes, num_args, 0) || type_codes[1] != kTVMModuleHandle) {
+    return tvmrt__fail_type(
+        "tvmrt.tvm_ffi.from_safe_call takes the address of a function and its module.");
+  }
+  TVMRT_RETURN_IF_ERROR(bridge_require());
+  memcpy(&function, &args[0].v_handle, sizeof(function)); /* ISO C has no such conversion */
+  TVMRT_RETURN_IF_ERROR(bridge_symbol_to_classic(function, args[1].v_handle, &made));
+  return return_function(made, out, out_code);
+}
+
+static int enter(void) {
+  bridge_set_calls(bridge_call_from_classic, bridge_call_from_ffi);
+  return 0;
+}
+
+static const tvmrt_plugin_function functions[] = {{"tvmrt.tvm_ffi.load", load},
+                                                  {"tvmrt.tvm_ffi.lines", lines},
+                                                  {"tvmrt.tvm_ffi.from_function", from_function},
+                                                  {"tvmrt.tvm_ffi.from_safe_call", from_safe_call},
                                                   {NULL, NULL}};
 
-TVMRT_PLUGIN_TABLE = {
-    sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "tvm_ffi", functions, tvmrt_tvm_ffi_start, NULL,
-    TVMRT_SDK_VERSION};
+TVMRT_PLUGIN_TABLE = {sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "tvm_ffi", functions, enter, NULL,
+                      TVMRT_SDK_VERSION};

@@ -1,20 +1,22 @@
-/* Finds libtvm_ffi, which another package has loaded.
+/* Finds libtvm_ffi and calls its global functions.
  *
- * `bridge_api` points to the stubs until a libtvm_ffi is found, then permanently to its functions.
- * Readers take no lock, so a table is complete when published and never changes. */
+ * `bridge_api` points to the functions of the first library found, permanently. Readers take no
+ * lock, so the table is complete when published and never changes. */
 #include "library.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
+#include "sdk/base.h"
 #include "sdk/system.h"
-#include "stubs.h"
 
 /* The 0.1 releases agree in everything declared in abi.h. */
 enum { KNOWN_MAJOR = 0, KNOWN_MINOR = 1 };
 
-const FfiApi* _Atomic bridge_api = &stub_api;
+static const char kName[] = "libtvm_ffi" TVMRT_LIBRARY_SUFFIX;
+
+const FfiApi* _Atomic bridge_api;
 
 static const struct {
   const char* name;
@@ -23,9 +25,10 @@ static const struct {
     {"TVMFFIGetVersion", offsetof(FfiApi, get_version)}, /* first: it decides on the others */
     {"TVMFFIFunctionCreate", offsetof(FfiApi, function_create)},
     {"TVMFFIFunctionCall", offsetof(FfiApi, function_call)},
-    {"TVMFFIFunctionSetGlobal", offsetof(FfiApi, function_set_global)},
+    {"TVMFFIFunctionGetGlobal", offsetof(FfiApi, function_get_global)},
     {"TVMFFIErrorMoveFromRaised", offsetof(FfiApi, error_move_from_raised)},
-    {"TVMFFIErrorSetRaisedFromCStr", offsetof(FfiApi, error_set_raised)},
+    {"TVMFFIErrorSetRaised", offsetof(FfiApi, error_set_raised)},
+    {"TVMFFIErrorSetRaisedFromCStr", offsetof(FfiApi, error_set_raised_from_text)},
     {"TVMFFITensorFromDLPack", offsetof(FfiApi, tensor_from_dlpack)},
     {"TVMFFITensorToDLPack", offsetof(FfiApi, tensor_to_dlpack)},
     {"TVMFFIStringFromByteArray", offsetof(FfiApi, string_from_bytes)},
@@ -36,74 +39,94 @@ static const struct {
 };
 
 /* Before 1.0 a minor release may change structs, so only the known one is accepted. */
-static int check_version(const char* path, const FfiApi* api, FfiVersion* version) {
+static int check_version(const char* path, const FfiApi* api) {
+  uint32_t version[3];
   api->get_version(version);
-  if (version->major == KNOWN_MAJOR && version->minor == KNOWN_MINOR) return 0;
-  return bridge_fail(
-      "%s is version %u.%u.%u of tvm-ffi, which this plug-in does not support: install %d.%d", path,
-      version->major, version->minor, version->patch, KNOWN_MAJOR, KNOWN_MINOR);
+  if (version[0] == KNOWN_MAJOR && version[1] == KNOWN_MINOR) return 0;
+  return tvmrt__fail(
+      "OSError: %s is version %u.%u.%u of tvm-ffi, which this plug-in does not support: install "
+      "%d.%d.",
+      path, version[0], version[1], version[2], KNOWN_MAJOR, KNOWN_MINOR);
 }
 
 /* All symbols are required: an incomplete table would fail during a later call. */
-static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion* version) {
+static int find_symbols(void* library, const char* path, FfiApi* api) {
   for (size_t i = 0; i < sizeof(kSymbols) / sizeof(kSymbols[0]); i++) {
     void* symbol = tvmrt__library_symbol(library, kSymbols[i].name);
     if (symbol == NULL) {
-      return bridge_fail("%s has no function %s: it is not libtvm_ffi %d.%d", path,
+      return tvmrt__fail("OSError: %s has no function %s: it is not libtvm_ffi %d.%d.", path,
                          kSymbols[i].name, KNOWN_MAJOR, KNOWN_MINOR);
     }
     /* ISO C cannot convert data pointers to function pointers; every host can */
     memcpy((char*)api + kSymbols[i].offset, &symbol, sizeof(symbol));
-    if (i == 0 && check_version(path, api, version) != 0) return -1;
+    if (i == 0) TVMRT_RETURN_IF_ERROR(check_version(path, api));
   }
   return 0;
 }
 
 /* Functions of the first library found; filled once, before publication. */
-static FfiApi joined;
-static tvmrt_mutex joining = TVMRT_MUTEX_INIT;
+static FfiApi first;
+static tvmrt_mutex publishing = TVMRT_MUTEX_INIT;
 
-/* The first thread publishes its table; other threads have found the same functions. */
-static void show(const FfiApi* found) {
-  tvmrt__lock(&joining);
-  if (atomic_load(&bridge_api) == &stub_api) {
-    joined = *found;
-    atomic_store_explicit(&bridge_api, &joined, memory_order_release);
+/* Other threads may have found a library meanwhile, normally the same one. */
+static void publish(const FfiApi* found) {
+  tvmrt__lock(&publishing);
+  if (atomic_load(&bridge_api) == NULL) {
+    first = *found;
+    atomic_store_explicit(&bridge_api, &first, memory_order_release);
   }
-  tvmrt__unlock(&joining);
+  tvmrt__unlock(&publishing);
 }
 
-/* May be called again, with the same library or another; the first one stays in use. */
-int bridge_open(const char* path, FfiVersion* version) {
+/* The library stays loaded: functions may live until the process ends. It is made visible to
+ * libraries that call its functions without being linked with it; where the system cannot do that
+ * later, their own loading reports what is missing. */
+static int open_library(void* library, const char* path) {
   FfiApi found;
-  void* library = tvmrt__library_load_file(path, TVMRT_LOAD_NOW);
-  if (library == NULL)
-    return bridge_fail("the library of tvm-ffi cannot be loaded: %s", tvmrt__library_error());
-  if (find_symbols(library, path, &found, version) != 0) {
+  if (find_symbols(library, path, &found) != 0) {
     tvmrt__library_unload(library);
     return -1;
   }
-  show(&found); /* the library stays loaded: functions may live until the process ends */
+  (void)tvmrt__library_show(library);
+  publish(&found);
   return 0;
 }
 
-static const char kName[] = "libtvm_ffi.so";
-
-/* Never loads the library: only the package that contains it knows the right file. */
-int bridge_join_loaded(void) {
-  FfiVersion version;
-  void* library;
-  if (atomic_load(&bridge_api) != &stub_api) return 1;
-  library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
-  if (library == NULL) return 0;
-  tvmrt__library_unload(library);
-  return bridge_open(kName, &version) == 0;
+/* May be called again, with the same library or another; the first one stays in use. */
+int bridge_open(const char* path) {
+  void* library = tvmrt__library_load_file(path, TVMRT_LOAD_NOW);
+  if (library == NULL) {
+    return tvmrt__fail("OSError: the library of tvm-ffi cannot be loaded: %s.",
+                       tvmrt__library_error());
+  }
+  return open_library(library, path);
 }
 
-/* The library's users keep it loaded, so the symbol stays valid. */
-void* bridge_loaded_symbol(const char* name) {
-  void* library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
-  void* symbol = library == NULL ? NULL : tvmrt__library_symbol(library, name);
-  if (library != NULL) tvmrt__library_unload(library);
-  return symbol;
+/* A library that is already loaded comes first: it is the one that other code uses. */
+int bridge_require(void) {
+  void* library;
+  if (atomic_load_explicit(&bridge_api, memory_order_acquire) != NULL) return 0;
+  library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
+  if (library == NULL) library = tvmrt__library_load_file(kName, TVMRT_LOAD_NOW);
+  if (library != NULL) return open_library(library, kName);
+  return tvmrt__fail(
+      "OSError: functions of tvm-ffi need %s, which this process has not loaded: pip install "
+      "apache-tvm-ffi and import tvm_ffi, or make the library known to the system's loader (%s).",
+      kName, tvmrt__library_error());
+}
+
+/* Looked up for each call, since functions of the registry may be replaced. */
+int bridge_call_ffi(const char* name, FfiAny* args, int count, FfiAny* out) {
+  const TVMByteArray key = {name, strlen(name)};
+  void* function = NULL;
+  int rc;
+  *out = (FfiAny){.type_index = kFfiNone};
+  if (ffi.function_get_global(&key, &function) != 0) return bridge_catch();
+  if (function == NULL) {
+    return tvmrt__fail("libtvm_ffi has no global function %s: install a newer release of 0.1.",
+                       name);
+  }
+  rc = ffi.function_call(function, args, count, out) == 0 ? 0 : bridge_catch();
+  ffi_release(function);
+  return rc;
 }

@@ -11,17 +11,16 @@
 
 typedef struct {
   DLDevice device;
-  void* before;
-  int is_changed;
+  void* before; /* the callee's stream */
+  /*! Sets the callee's stream; NULL if it was not changed. */
+  int (*set)(int32_t type, int32_t id, void* stream, void** old);
 } BridgeStream;
 
 /*! \brief Before a tvm-ffi call with these arguments; -1 with the error text set. */
 int bridge_stream_to_ffi(BridgeStream* stream, const FfiAny* args, int count);
-/*! \brief Restore tvm-ffi's stream after the call. */
-void bridge_stream_back_to_ffi(const BridgeStream* stream);
 /*! \brief Before a classic call with these arguments; -1 with the error text set. */
 int bridge_stream_to_classic(BridgeStream* stream, const FfiAny* args, int count);
-/*! \brief Restore the classic stream after the call. */
-void bridge_stream_back_to_classic(const BridgeStream* stream);
+/*! \brief Restore the callee's stream, after the call or after a failure of it. */
+void bridge_stream_restore(const BridgeStream* stream);
 
 #endif /* TVMRT_PLUGINS_TVM_FFI_STREAMS_H_ */

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "error.h"
-#include "raise.h"
+#include "errors.h"
+#include "sdk/base.h"
 
 enum {
   ARRAY_ALIGN_BYTES = 64, /* of an NDArray's memory */
@@ -38,8 +38,8 @@ int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out) {
   } else if (dtype.code == FFI_E5M2) {
     out->code = CLASSIC_E5M2;
   } else if (dtype.code > CLASSIC_LAST && dtype.code < CLASSIC_FIRST_CUSTOM) {
-    return bridge_fail(
-        "TypeError: elements of %d bits with DLPack's type code %d have no equivalent in TVM's C "
+    return tvmrt__fail_type(
+        "elements of %d bits with DLPack's type code %d have no equivalent in TVM's C "
         "ABI: convert them first",
         dtype.bits, dtype.code);
   }
@@ -80,24 +80,14 @@ int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
 /* Tensors come from any library, and the number is used as a size below. */
 static int check_ndim(const DLTensor* tensor) {
   if (tensor->ndim >= 0 && tensor->ndim <= MAX_NDIM) return 0;
-  return bridge_fail("ValueError: a tensor has %d dimensions, expected 0 to %d", tensor->ndim,
-                     MAX_NDIM);
-}
-
-/* Unsigned arithmetic, since extents may be arbitrary; unused if there is no memory. */
-static void fill_strides(const DLTensor* tensor, int64_t* strides) {
-  uint64_t step = 1;
-  for (int i = tensor->ndim - 1; i >= 0; i--) {
-    strides[i] = (int64_t)step;
-    step *= (uint64_t)tensor->shape[i];
-  }
+  return tvmrt__fail_value("a tensor has %d dimensions, expected 0 to %d", tensor->ndim, MAX_NDIM);
 }
 
 /* A Tensor over borrowed memory, valid for the duration of a call. */
 typedef struct {
   DLManagedTensor managed;
   FfiObject* tensor;
-  int64_t extents[]; /* shape, then strides, which tvm-ffi always requires */
+  int64_t extents[]; /* shape, then strides */
 } BorrowedTensor;
 
 /* The struct is the loan's first member, so this frees the loan. */
@@ -117,24 +107,18 @@ static void end_borrowed(void* what) {
 /* At least one dimension, for end_borrowed(). Freed by free_borrowed() through the Tensor's last
  * reference. */
 static BorrowedTensor* new_borrowed(const DLTensor* tensor) {
-  size_t extents_bytes = tensor->ndim > 1 ? (size_t)tensor->ndim : 1;
-  size_t bytes = sizeof(BorrowedTensor) + 2 * extents_bytes * sizeof(int64_t);
-  BorrowedTensor* borrowed = calloc(1, bytes);
-  if (borrowed == NULL) {
-    (void)bridge_fail_memory(bytes);
-    return NULL;
-  }
+  size_t extents = tensor->ndim > 1 ? (size_t)tensor->ndim : 1;
+  size_t bytes = sizeof(BorrowedTensor) + 2 * extents * sizeof(int64_t);
+  BorrowedTensor* borrowed = tvmrt__calloc(1, bytes);
+  if (borrowed == NULL) return NULL;
   borrowed->managed = (DLManagedTensor){*tensor, NULL, free_borrowed};
   borrowed->managed.dl_tensor.dtype = bridge_dtype_to_ffi(tensor->dtype);
   borrowed->managed.dl_tensor.shape = borrowed->extents;
-  borrowed->managed.dl_tensor.strides = borrowed->extents + extents_bytes;
   for (int i = 0; i < tensor->ndim; i++) borrowed->extents[i] = tensor->shape[i];
-  if (tensor->strides == NULL) {
-    fill_strides(tensor, borrowed->extents + extents_bytes);
-  } else {
-    for (int i = 0; i < tensor->ndim; i++)
-      borrowed->extents[extents_bytes + (size_t)i] = tensor->strides[i];
-  }
+  if (tensor->strides == NULL) return borrowed; /* tvm-ffi computes them */
+  borrowed->managed.dl_tensor.strides = borrowed->extents + extents;
+  for (int i = 0; i < tensor->ndim; i++)
+    borrowed->extents[extents + (size_t)i] = tensor->strides[i];
   return borrowed;
 }
 
@@ -196,7 +180,7 @@ static int is_compact(const DLTensor* tensor) {
 static int check_classic(const DLTensor* tensor, DLDataType* dtype) {
   if (check_ndim(tensor) != 0) return -1;
   if (!is_compact(tensor)) {
-    return bridge_fail("ValueError: the tensor is not contiguous; pass a contiguous copy of it");
+    return tvmrt__fail_value("the tensor is not contiguous; pass a contiguous copy of it");
   }
   return bridge_dtype_to_classic(tensor->dtype, dtype);
 }
@@ -231,8 +215,8 @@ int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out) {
   DLDataType dtype;
   *out = NULL;
   if (check_classic(tensor, &dtype) != 0) return -1;
-  view = malloc(sizeof(*view));
-  if (view == NULL) return bridge_fail_memory(sizeof(*view));
+  view = tvmrt__alloc(sizeof(*view));
+  if (view == NULL) return -1;
   *view = *tensor;
   view->dtype = dtype;
   view->strides = NULL; /* many classic functions require this */

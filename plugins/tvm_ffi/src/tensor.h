@@ -4,7 +4,6 @@
 #define TVMRT_PLUGINS_TVM_FFI_TENSOR_H_
 
 #include "abi.h"
-#include "owned.h"
 
 /*! \brief Convert a tvm-ffi element type to a classic one; -1 if there is none. */
 int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out);

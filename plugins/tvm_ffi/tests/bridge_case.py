@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import importlib.util
 import shutil
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.runtime import _core
 
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
 
 bridge = importlib.import_module("tvmrt.contrib.tvm_ffi")
 
-
+SOURCE = Path(__file__).with_name("ffi_library.c")
 VIEW, ARRAY = 7, 13  # type codes of tensors in the classic ABI
 
 
 def compile_c(source: Path, output: Path, *flags: str) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    command = [compiler, "-std=gnu99", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread"]
+    command = [compiler, "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
     subprocess.run([*command, *flags, source, "-o", output], check=True)
     return output
+
+
+def run_alone(script: str, *arguments: object) -> str:
+    """Run a script in its own process, where libtvm_ffi is not loaded, and return its output."""
+    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def packed(callable_):
@@ -44,6 +50,9 @@ def from_ffi(callable_) -> tvmrt.runtime.PackedFunc:
     return bridge.from_tvm_ffi(tvm_ffi.convert(callable_))
 
 
+both_sides = pytest.mark.parametrize("side", [to_ffi, from_ffi])
+
+
 def aligned(shape, dtype=np.float32, offset=0):
     """Return an array whose memory starts `offset` bytes after a multiple of 64."""
     dtype = np.dtype(dtype)
@@ -53,40 +62,12 @@ def aligned(shape, dtype=np.float32, offset=0):
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
-def call_packed(callable_):
-    """Call a TVMCPackedFunc without arguments; return its result's bits and type code."""
-    call = bridge.packed_call(callable_)
-    value, code = ctypes.c_int64(), ctypes.c_int(4)
-    kind = ctypes.PYFUNCTYPE(
-        ctypes.c_int, *[ctypes.c_void_p] * 2, ctypes.c_int, *[ctypes.c_void_p] * 3
-    )
-    rc = kind(call.address)(
-        None, None, 0, ctypes.addressof(value), ctypes.addressof(code), call.handle
-    )
-    assert rc == 0, "failed"
-    return value.value, code.value
-
-
 def address_of(tensor: tvm_ffi.Tensor) -> int:
     return np.from_dlpack(tensor).ctypes.data
 
 
-def string_object(text):
-    """Return a classic String that Python does not convert to str."""
-    handle, code = call_packed(lambda: text)
-    assert code == 8
-    return _core.adopt(_core.Object, handle)
-
-
 def ffi_tensor(array) -> tvm_ffi.Tensor:
     return tvm_ffi.from_dlpack(array)
-
-
-class Payload:
-    """Callable whose lifetime can be observed."""
-
-    def __call__(self, *args):
-        return len(args)
 
 
 def strong_references(ffi_object) -> int:

@@ -4,9 +4,6 @@ The device of far_device.c has only memory. The tests check which stream a calle
 
 from __future__ import annotations
 
-import ctypes
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 import tvmrt
@@ -79,14 +76,3 @@ def test_an_error_gives_the_stream_back(tensor, device):
     with pytest.raises(ValueError, match="no"):
         from_tvm_ffi(fails)(tensor)
     assert seen_by_tvm_ffi() == 0
-
-
-def test_streams_are_per_device_and_thread(tensor, device):
-    device.set_raw_stream(0x1230)
-    assert lib.tvmrt_current_stream(EXT_DEV, 1) == lib.tvmrt_current_stream(2, 0)
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(classic_stream).result() == 0
-    tvmrt.get_global_func("runtime.TVMSetStream")(EXT_DEV, 1, ctypes.c_void_p(0x40))
-    assert classic_stream() == 0x1230
-    device.set_raw_stream(0)
-    assert classic_stream() == 0

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
-from pathlib import Path
 
 import numpy as np
 import pytest
-from test_extension_from_c import DEVICE, DTYPE, HANDLE, NUL, OBJECT, VIEW, C, last_error, tensor_of
+from bridge_case import bridge, tvm_ffi
+from test_extension_from_c import DTYPE, NUL, OBJECT, VIEW, C, last_error, tensor_of
 
 import tvmrt
-from tvmrt.runtime import _library
 
-tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
-bridge = importlib.import_module("tvmrt.contrib.tvm_ffi")
 FFI = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
-MODULE, BYTES = 9, 12
 
 
 class Any(ctypes.Structure):
@@ -48,14 +43,9 @@ def from_classic_side(function, code: int, value: int) -> int:
     """Call a tvm-ffi function with one value from the classic C API; return its result."""
     shown = bridge.from_tvm_ffi(tvm_ffi.convert(function))
     values, codes = (ctypes.c_int64 * 1)(value), (ctypes.c_int * 1)(code)
-    result, result_code = ctypes.c_int64(), ctypes.c_int()
+    result = (ctypes.c_int64(), ctypes.c_int())
     return C.TVMFuncCall(
-        ctypes.c_void_p(shown.handle),
-        values,
-        codes,
-        1,
-        ctypes.byref(result),
-        ctypes.byref(result_code),
+        ctypes.c_void_p(shown.handle), values, codes, 1, *map(ctypes.byref, result)
     )
 
 
@@ -73,7 +63,7 @@ def test_borrowed_texts_bytes_and_tensors_of_the_other_side_are_read():
     np.testing.assert_array_equal(found[2], array)
 
 
-@pytest.mark.parametrize("type_index", [7, 8, 9, 10])
+@pytest.mark.parametrize("type_index", [7, 8, 9])
 def test_null_of_the_other_side_is_none(type_index):
     found = []
     assert from_ffi_side(found.append, type_index, 0) == 0
@@ -82,6 +72,8 @@ def test_null_of_the_other_side_is_none(type_index):
 
 def test_value_of_an_unknown_kind_is_refused():
     assert from_ffi_side(print, 40, 0) != 0
+    assert from_classic_side(print, NUL, 0) != 0
+    assert "type code 99 has no equivalent" in last_error()
 
 
 @pytest.mark.parametrize(
@@ -91,57 +83,23 @@ def test_value_of_an_unknown_kind_is_refused():
 )
 def test_tensors_that_classic_functions_cannot_take_are_refused(shape, strides):
     lent = tensor_of(np.zeros(6, np.float32), shape=shape, strides=strides)
-    found = []
-    assert from_ffi_side(found.append, 7, ctypes.addressof(lent)) != 0
-    assert found == []
+    assert from_ffi_side(print, 7, ctypes.addressof(lent)) != 0
 
 
-def test_pointer_type_and_device_reach_the_other_side():
+def test_type_reaches_the_other_side():
     found = []
-    assert from_classic_side(found.append, HANDLE, 4096) == 0, last_error()
     assert from_classic_side(found.append, DTYPE, 2 | 32 << 8 | 4 << 16) == 0, last_error()
-    assert from_classic_side(found.append, DEVICE, 2 | 1 << 32) == 0, last_error()
-    assert found[0].value == 4096
-    assert str(found[1]) == "float32x4"
-    assert str(found[2]) == str(tvm_ffi.device("cuda", 1))
+    assert str(found[0]) == "float32x4"
 
 
-@pytest.mark.parametrize("code", [VIEW, OBJECT, BYTES, 10, 13])
+@pytest.mark.parametrize("code", [VIEW, OBJECT, 9, 10, 12, 13])
 def test_null_of_the_classic_side_is_none(code):
     found = []
     assert from_classic_side(found.append, code, 0) == 0, last_error()
     assert found == [None]
 
 
-def test_tensor_with_strides_reaches_the_other_side_with_them():
-    array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    lent = tensor_of(array, shape=(3, 2), strides=(1, 3))
-    found = []
-    look = lambda t: found.append(np.from_dlpack(t).copy())  # noqa: E731
-    assert from_classic_side(look, VIEW, ctypes.addressof(lent)) == 0, last_error()
-    np.testing.assert_array_equal(found[0], array.T)
-
-
 def test_too_many_dimensions_do_not_reach_the_other_side():
     lent = tensor_of(np.zeros(1, np.float32), shape=(1,) * 65)
     assert from_classic_side(print, VIEW, ctypes.addressof(lent)) != 0
     assert "65 dimensions" in last_error()
-
-
-def test_options_without_a_counterpart_are_refused_by_name():
-    assert from_classic_side(print, NUL, 0) != 0
-    assert "unknown type code 99" in last_error()
-
-
-def test_bridge_symbols_resolve_to_tvm_ffi_when_loaded():
-    stand_in = ctypes.CDLL(str(Path(_library.PATH).with_name("libtvmrt_tvm_ffi.so")))
-    versions = [(ctypes.c_uint32 * 3)() for _ in "ab"]
-    for library, version in zip((FFI, stand_in), versions):
-        library.TVMFFIGetVersion(version)
-    assert list(versions[0]) == list(versions[1]) != [0, 0, 0]
-    stand_in.TVMFFIErrorSetRaisedFromCStrParts(b"OSError", (ctypes.c_char_p * 2)(b"a", b"b"), 2)
-    error = ctypes.c_void_p()
-    FFI.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
-    kind, message = (ByteArray.from_address(error.value + 24 + 16 * i) for i in range(2))
-    assert (kind.data, message.data) == (b"OSError", b"ab")
-    FFI.TVMFFIObjectDecRef(error)

@@ -14,10 +14,10 @@ SOURCE = """
 #include <stdint.h>
 #include <stddef.h>
 typedef struct { const char* data; size_t size; } Bytes;
-__attribute__((weak)) const Bytes* TVMFFIBacktrace(const char*, int, const char*, int);
-__attribute__((weak)) int TVMFFIErrorCreate(const Bytes*, const Bytes*, const Bytes*, void**);
-__attribute__((weak)) void TVMFFIErrorSetRaised(void*);
-__attribute__((weak)) int TVMFFIObjectDecRef(void*);
+const Bytes* TVMFFIBacktrace(const char*, int, const char*, int);
+int TVMFFIErrorCreate(const Bytes*, const Bytes*, const Bytes*, void**);
+void TVMFFIErrorSetRaised(void*);
+int TVMFFIObjectDecRef(void*);
 
 static int lift(int weight) {
   static const Bytes kind = {"ValueError", 10}, text = {"too heavy", 9};

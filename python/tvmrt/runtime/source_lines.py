@@ -9,7 +9,7 @@ from types import CodeType, TracebackType
 from tvmrt.runtime.packed_func import get_global_func
 
 _LINE = re.compile(r'\s*File "(.+?)", line (\d+), in (.+)')
-_BORDER = "call_from_classic"  # the frame of this runtime; Python knows the frames above it
+_BORDER = "bridge_call_from_classic"  # the frame of this runtime; Python knows the frames above it
 _MACHINERY = re.compile(r"<unknown>|TVMFFI")
 
 

@@ -1,29 +1,14 @@
-"""Convert functions and tensors between apache-tvm-ffi and tvmrt, in both directions.
+"""Convert functions, modules and tensors between apache-tvm-ffi and tvmrt, in both directions.
 
-``to_tvm_ffi`` and ``from_tvm_ffi`` convert Python objects. A converted function is C code on both
-sides: its calls convert arguments and results without Python, on any thread. ``safe_call``,
-``packed_call`` and their inverses are for C code, which calls functions by address.
-
-A call converts, in both directions:
-
-- None, int, float, bool, raw pointers, devices and data types by value; text and bytes as borrowed
-  arguments, and as copies when they are results;
-- an NDArray and a Tensor share their memory. A tvm-ffi tensor with memory aligned to less than 64
-  bytes is an NDArray only during the call: as a result it is copied. A tensor that is not
-  contiguous is rejected, as everywhere in tvmrt;
-- functions become functions. Converting one back gives the original function;
-- errors keep their kind and message: a ValueError on one side is a ValueError on the other. An
-  error without a kind is a ``tvmrt.TVMError``;
-- arrays, maps and shapes are copied; tensors and functions in them are shared. A tvm-ffi module is
-  a module; a tvmrt module becomes a function from names to functions.
+A converted function is C code on both sides: its calls convert arguments, results and errors
+without Python, on any thread. A converted tensor shares its memory.
 """
 
 from __future__ import annotations
 
 import builtins
 import ctypes
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 try:
     import tvm_ffi
@@ -35,41 +20,23 @@ except ModuleNotFoundError as error:
     ) from None
 
 from tvmrt import error as _error
-from tvmrt.runtime import Module, NDArray, PackedFunc, convert_to_tvm_func, get_global_func
+from tvmrt.runtime import Module, NDArray, PackedFunc, get_global_func
 from tvmrt.runtime.ndarray import from_dlpack
 
-__all__ = [
-    "TVM_FFI_VERSION",
-    "CFunction",
-    "from_packed_call",
-    "from_safe_call",
-    "from_tvm_ffi",
-    "packed_call",
-    "safe_call",
-    "to_tvm_ffi",
-]
+__all__ = ["from_tvm_ffi", "to_tvm_ffi"]
 
 
-def _join(path: str) -> tuple[int, ...]:
-    """Connect the bridge to this libtvm_ffi; return its version or raise ImportError."""
+def _load(path: str) -> None:
+    """Connect the bridge to this libtvm_ffi, or raise ImportError."""
     try:
-        get_global_func("tvmrt.tvm_ffi.start")()
-        version = get_global_func("tvmrt.tvm_ffi.join")(str(path))
+        get_global_func("tvmrt.tvm_ffi.load")(str(path))
     except (OSError, _error.TVMError) as failure:
         raise ImportError(str(failure)) from None
-    return tuple(int(part) for part in version.split("."))
 
 
-TVM_FFI_VERSION: tuple[int, ...] = _join(tvm_ffi.libinfo.find_libtvm_ffi())
-"""Version of the ABI of the loaded libtvm_ffi."""
+_load(tvm_ffi.libinfo.find_libtvm_ffi())
 
-_SAFE_CALL: int = get_global_func("tvmrt.tvm_ffi.address")("safe_call").value
-_PACKED_CALL: int = get_global_func("tvmrt.tvm_ffi.address")("packed_call").value
-
-_from_packed_func = tvm_ffi.get_global_func("tvmrt.from_packed_func")
-_from_c_packed_func = tvm_ffi.get_global_func("tvmrt.from_c_packed_func")
 _from_function = get_global_func("tvmrt.tvm_ffi.from_function")
-_from_safe_call = get_global_func("tvmrt.tvm_ffi.from_safe_call")
 
 
 def _introduce_errors() -> None:
@@ -84,24 +51,6 @@ def _introduce_errors() -> None:
 
 
 _introduce_errors()
-
-
-def _pointer(address: int) -> ctypes.c_void_p | None:
-    return ctypes.c_void_p(address) if address else None
-
-
-class CFunction(NamedTuple):
-    """C function given by an address and a handle as its context.
-
-    Both are valid while this object, or another owner of the function, is alive.
-    """
-
-    address: int
-    """Address of the C function."""
-    handle: int
-    """What it is called with."""
-    function: Any
-    """The function itself, kept alive here."""
 
 
 def to_tvm_ffi(value: Any) -> Any:
@@ -125,14 +74,14 @@ def to_tvm_ffi(value: Any) -> Any:
     ValueError
         If the NDArray is borrowed for the duration of a call.
     """
-    if isinstance(value, PackedFunc):
-        return _from_packed_func(ctypes.c_void_p(value.handle))
     if isinstance(value, NDArray):
         return tvm_ffi.from_dlpack(value)
-    if isinstance(value, Module):
-        return to_tvm_ffi(convert_to_tvm_func(lambda: value))()  # converted as a result
-    kind = type(value).__name__
-    raise TypeError(f"to_tvm_ffi() takes a PackedFunc, a Module or an NDArray, not a {kind}")
+    if not isinstance(value, (PackedFunc, Module)):
+        kind = type(value).__name__
+        raise TypeError(f"to_tvm_ffi() takes a PackedFunc, a Module or an NDArray, not a {kind}")
+    received: list[Any] = []  # the bridge converts arguments of calls
+    from_tvm_ffi(tvm_ffi.convert(received.append))(value)
+    return received[0]
 
 
 def from_tvm_ffi(value: Any) -> Any:
@@ -164,71 +113,3 @@ def from_tvm_ffi(value: Any) -> Any:
         return from_tvm_ffi(tvm_ffi.convert(lambda: value))()  # converted as a result
     kind = type(value).__name__
     raise TypeError(f"from_tvm_ffi() takes a tvm_ffi.Function, Module or Tensor, not a {kind}")
-
-
-def safe_call(function: PackedFunc | Callable[..., Any]) -> CFunction:
-    """Return a packed function in the form for C code of tvm-ffi.
-
-    Parameters
-    ----------
-    function
-        A PackedFunc, or a callable that is converted to one.
-
-    Returns
-    -------
-    CFunction
-        ``address`` is a ``TVMFFISafeCallType`` to be called with ``handle`` as its first argument.
-    """
-    packed = convert_to_tvm_func(function)
-    return CFunction(_SAFE_CALL, packed.handle, packed)
-
-
-def from_safe_call(address: int, handle: int = 0, keep_alive: Any = None) -> PackedFunc:
-    """Return a PackedFunc that calls a tvm-ffi C function.
-
-    Parameters
-    ----------
-    address
-        Address of a ``TVMFFISafeCallType``, such as a library's symbol ``__tvm_ffi_<name>``.
-    handle
-        Its first argument.
-    keep_alive
-        Object that must live as long as the PackedFunc: the library, or the owner of the handle.
-    """
-    owner = None if keep_alive is None else convert_to_tvm_func(lambda: keep_alive)
-    return _from_safe_call(ctypes.c_void_p(address), _pointer(handle), owner)
-
-
-def packed_call(function: Any) -> CFunction:
-    """Return a tvm-ffi function in the form for classic C code.
-
-    Parameters
-    ----------
-    function
-        A ``tvm_ffi.Function``, or a callable that is converted to one.
-
-    Returns
-    -------
-    CFunction
-        ``address`` is a ``TVMCPackedFunc`` to be called with ``handle`` as its resource handle.
-        Text is returned as a String object; bytes cannot be returned.
-    """
-    if not isinstance(function, tvm_ffi.Function):
-        function = tvm_ffi.convert(function)
-    return CFunction(_PACKED_CALL, function.__chandle__(), function)
-
-
-def from_packed_call(address: int, handle: int = 0, keep_alive: Any = None) -> Any:
-    """Return a ``tvm_ffi.Function`` that calls a classic C function.
-
-    Parameters
-    ----------
-    address
-        Address of a ``TVMCPackedFunc``, such as an operator of a compiled library.
-    handle
-        Its resource handle.
-    keep_alive
-        Object that must live as long as the Function: the library, or the owner of the handle.
-    """
-    owner = None if keep_alive is None else tvm_ffi.convert(lambda: keep_alive)
-    return _from_c_packed_func(ctypes.c_void_p(address), _pointer(handle), owner)

@@ -1,7 +1,7 @@
-/*! \file raise.h
+/*! \file errors.h
  * \brief Conversion of errors between both sides. */
-#ifndef TVMRT_PLUGINS_TVM_FFI_RAISE_H_
-#define TVMRT_PLUGINS_TVM_FFI_RAISE_H_
+#ifndef TVMRT_PLUGINS_TVM_FFI_ERRORS_H_
+#define TVMRT_PLUGINS_TVM_FFI_ERRORS_H_
 
 #include <tvm/runtime/c_runtime_api.h>
 
@@ -15,4 +15,4 @@ int bridge_catch(void);
  * "  File ..., line ..., in ...\n", the innermost call first. Valid until the next error. */
 TVMByteArray bridge_lines_of(const char* text);
 
-#endif /* TVMRT_PLUGINS_TVM_FFI_RAISE_H_ */
+#endif /* TVMRT_PLUGINS_TVM_FFI_ERRORS_H_ */

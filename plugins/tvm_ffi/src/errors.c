@@ -3,15 +3,13 @@
  * Texts are passed on unchanged, so an error that crosses the bridge twice is recognised by its
  * text: the caught object is kept per thread and raised again with its backtrace. Functions here
  * return -1, so that callers can return their result. */
-#include "raise.h"
+#include "errors.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "library.h"
-#include "objects.h"
+#include "abi.h"
+#include "sdk/base.h"
 
 enum { MAX_KIND_BYTES = 128 };
 
@@ -19,17 +17,13 @@ enum { MAX_KIND_BYTES = 128 };
  * round trip. */
 static const char kPlainKind[] = "TVMError";
 
-/* For texts with a length and no NUL. */
-static int ends_with(const char* text, size_t size, const char* end) {
-  size_t length = strlen(end);
-  return size >= length && memcmp(text + size - length, end, length) == 0;
-}
-
-/* File and layer names may also precede a colon; error names end with one of these words. */
+/* File and layer names may also precede a colon; error names end with one of these words. The text
+ * has a length and no NUL. */
 static int is_kind(const char* name, size_t size) {
   static const char* const kEnds[] = {"Error", "Exception", "Interrupt", "Exit", "Iteration"};
   for (size_t i = 0; i < sizeof(kEnds) / sizeof(kEnds[0]); i++) {
-    if (ends_with(name, size, kEnds[i])) return 1;
+    const size_t length = strlen(kEnds[i]);
+    if (size >= length && memcmp(name + size - length, kEnds[i], length) == 0) return 1;
   }
   return 0;
 }
@@ -41,21 +35,16 @@ static size_t kind_size(const char* text) {
   return is_kind(text, size) ? size : 0;
 }
 
-/* Set the error text to `first`, `second` and `third`. If out of memory, the text says so instead
- * of keeping the old one. */
+/* Set the error text to `first`, `second` and `third`, which may be parts of the current text. If
+ * out of memory, the text says so. */
 static void set_joined(TVMByteArray first, const char* second, TVMByteArray third) {
-  size_t middle = strlen(second);
-  char* text = malloc(first.size + middle + third.size + 1);
-  if (text == NULL) {
-    TVMPackedFuncSetLastError("MemoryError: no memory for the text of an error.");
-    return;
+  tvmrt_buf text = {NULL, 0, 0};
+  if (tvmrt__buf_append(&text, first.data, first.size) == 0 &&
+      tvmrt__buf_puts(&text, second) == 0 &&
+      tvmrt__buf_append(&text, third.data, third.size) == 0) {
+    TVMPackedFuncSetLastError(text.data);
   }
-  if (first.size != 0) memcpy(text, first.data, first.size);
-  memcpy(text + first.size, second, middle);
-  if (third.size != 0) memcpy(text + first.size + middle, third.data, third.size);
-  text[first.size + middle + third.size] = '\0';
-  TVMPackedFuncSetLastError(text);
-  free(text);
+  tvmrt__buf_free(&text);
 }
 
 /* Inserted after the kind, which must stay first: "TypeError: argument 1: ...". */
@@ -88,34 +77,15 @@ static void keep_caught(void* error) {
 
 /* Compare with the text written by bridge_catch(); nothing else links a text to its error. */
 static int is_text_of(const void* error, const char* text) {
-  const FfiErrorHead* head = ffi_body(error);
-  if (!is_plain(head->kind)) {
-    if (strncmp(text, head->kind.data, head->kind.size) != 0) return 0;
-    text += head->kind.size;
+  const FfiError* content = ffi_body(error);
+  if (!is_plain(content->kind)) {
+    if (strncmp(text, content->kind.data, content->kind.size) != 0) return 0;
+    text += content->kind.size;
     if (strncmp(text, ": ", 2) != 0) return 0;
     text += 2;
   }
-  return strlen(text) == head->message.size &&
-         memcmp(text, head->message.data, head->message.size) == 0;
-}
-
-/* If the text is that of the caught error, raise that error again and return 1. */
-static int raise_again(const char* text) {
-  void* symbol;
-  void (*raise)(void* error);
-  void* error = caught;
-  if (error == NULL || !is_text_of(error, text)) return 0;
-  caught = NULL;
-  symbol = bridge_loaded_symbol("TVMFFIErrorSetRaised");
-  memcpy(&raise, &symbol, sizeof(raise));
-  /* without libtvm_ffi, the error is stored where the stubs look */
-  if (raise == NULL) {
-    ffi_keep_error(error);
-    return 1;
-  }
-  raise(error); /* takes its own reference */
-  ffi_release(error);
-  return 1;
+  return strlen(text) == content->message.size &&
+         memcmp(text, content->message.data, content->message.size) == 0;
 }
 
 /* kind[] is large enough: kind_size() returns less than MAX_KIND_BYTES. */
@@ -123,29 +93,37 @@ int bridge_raise(void) {
   const char* text = TVMGetLastError();
   size_t size = kind_size(text);
   char kind[MAX_KIND_BYTES];
-  if (raise_again(text)) return -1;
+  if (caught != NULL && is_text_of(caught, text)) {
+    ffi.error_set_raised(caught); /* takes its own reference */
+    keep_caught(NULL);
+    return -1;
+  }
   if (size == 0) {
-    ffi.error_set_raised(kPlainKind, text);
+    ffi.error_set_raised_from_text(kPlainKind, text);
     return -1;
   }
   memcpy(kind, text, size);
   kind[size] = '\0';
-  ffi.error_set_raised(kind, text + size + 2);
+  ffi.error_set_raised_from_text(kind, text + size + 2);
   return -1;
 }
 
-/* Returns -1 with the classic error text set. The error object is kept for the way back. */
+/* The error object is kept for the way back. A library that was loaded before libtvm_ffi may have
+ * no address of the function that raises errors. */
 int bridge_catch(void) {
-  /* the library raised it through the stubs or through libtvm_ffi */
-  void* error = ffi_take_error();
-  const FfiErrorHead* head;
-  if (error == NULL && bridge_join_loaded()) ffi.error_move_from_raised(&error);
-  if (error == NULL) return bridge_fail("a function of tvm-ffi failed without an error");
-  head = ffi_body(error);
-  if (is_plain(head->kind)) {
-    set_joined((TVMByteArray){NULL, 0}, "", head->message);
+  void* error = NULL;
+  const FfiError* content;
+  ffi.error_move_from_raised(&error);
+  if (error == NULL) {
+    return tvmrt__fail(
+        "a function of tvm-ffi failed without an error: if its library was loaded before "
+        "libtvm_ffi, import tvm_ffi first.");
+  }
+  content = ffi_body(error);
+  if (is_plain(content->kind)) {
+    set_joined((TVMByteArray){"", 0}, "", content->message);
   } else {
-    set_joined(head->kind, ": ", head->message);
+    set_joined(content->kind, ": ", content->message);
   }
   keep_caught(error);
   return -1;
