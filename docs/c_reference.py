@@ -13,7 +13,6 @@ GROUPS = {
         "device.h", "region.h", "device_scheduler.h", "region_reading.h", "memory_device.h",
         "module_plugin.h", "plugin.h",
     ],
-    "For authors of operators": ["custom_op.h"],
     "Special purposes": ["dims.h", "run_plan.h", "trace.h"],
 }  # fmt: skip
 

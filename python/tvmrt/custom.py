@@ -3,8 +3,6 @@
 The public names of ``tvmrt.compiler.custom``; see the how-to page "Custom operators".
 """
 
-import sys
-
 from tvmrt.compiler.custom import (
     C,
     Catalogue,
@@ -45,8 +43,3 @@ __all__ = [
 ]
 
 __getattr__ = renamed(globals(), {"Declined": "UnsupportedNode"})
-
-# Pickles of operators from versions up to 0.2 refer to functions of these modules.
-_HOME = "tvmrt.compiler.custom"
-for _name in ("operator", "sources", "catalogue"):
-    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"{_HOME}.{_name}"]

@@ -16,7 +16,7 @@ from tvmrt.error import TVMError, UnsupportedError
 @pytest.fixture(scope="module", autouse=True)
 def device():
     """Return the device if it is built and the machine has an OpenCL platform."""
-    reason = operator_bodies._missing_device("opencl")
+    reason = operator_bodies.missing_device("opencl")
     if reason is not None:
         pytest.skip(f"OpenCL bodies cannot run here: {reason}")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import files, onnx_reference, reshape_targets
+from tvmrt.cli import files, onnx_reference
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,13 +78,9 @@ def trials(
 ) -> list[Trial]:
     """Return inputs from a file, or random inputs: of several sizes if ``dims`` or ``shapes``
     leave dimensions dynamic. Raises the errors of ``networks.inputs_for``."""
-    from tvmrt.compiler.frontend.dims import Dims
-
     shapes = choices["shapes"]
     if not choices["dims"] and all(isinstance(n, int) for s in shapes.values() for n in s):
         inputs = onnx_reference.inputs_for(model, shapes, inputs_file)
-        if inputs_file is None:
-            reshape_targets.fill(model, inputs, Dims())
         return [Trial("", inputs, inputs_file is None)]
     if inputs_file is not None:
         given = {name: array.shape for name, array in files.load_inputs(inputs_file).items()}
@@ -92,10 +88,7 @@ def trials(
         own = {name: shape for name, shape in given.items() if name in known}
         return [Trial("", onnx_reference.inputs_for(model, own, inputs_file))]
     rows = _shapes(model, shapes, choices["dims"])
-    result = [Trial(sizes, onnx_reference.inputs_for(model, at, None), True) for sizes, at in rows]
-    for trial in result:
-        reshape_targets.fill(model, trial.inputs, Dims(choices["dims"]))
-    return result
+    return [Trial(sizes, onnx_reference.inputs_for(model, at, None), True) for sizes, at in rows]
 
 
 def _shapes(

@@ -72,18 +72,18 @@ def command(
     of an If, a Loop or a function with rounded layers inside. Rely on the comparison of every node
     then, not on --outputs-only.
 
-    MODEL may also be a Python file or shared library of operators: each body of each operator is
-    then compared with its Python reference on random operands.
+    MODEL may also be a Python file of operators: each body of each operator is then compared with
+    its Python reference on random operands.
     """
     if remote.is_remote and suffix_of(model) != ".onnx":
         raise click.UsageError("only ONNX networks can be verified on another machine")
-    if suffix_of(model) in verify_operators.SUFFIXES:
-        if suffix_of(model) != ".py" and "executor" in describe(model).properties:
-            raise ValueError(
-                f"{model} is a compiled network; give the "
-                f"{' or '.join(plugin.network_suffixes())} file it was compiled from"
-            )
+    if suffix_of(model) == ".py":
         return verify_operators.check(model, as_json)
+    if suffix_of(model) in (".so", ".dylib", ".dll") and "executor" in describe(model).properties:
+        raise ValueError(
+            f"{model} is a compiled network; give the "
+            f"{' or '.join(plugin.network_suffixes())} file it was compiled from"
+        )
     remote_machine = remote.open()
     with console.progress(not as_json) as progress:
         choices["remote_machine"], choices["progress"] = remote_machine, progress

@@ -1,4 +1,4 @@
-"""``tvmrt verify OPERATORS.py``: compare the bodies of custom operators with each other.
+"""``tvmrt verify OPERATORS.py``: compare the bodies of custom operators with their references.
 
 Also provides the reference for networks with such operators.
 """
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tvmrt.cli.operator_bodies import Comparison
     from tvmrt.compiler.custom import Catalogue, Operator
 
-SUFFIXES = (".py", ".so", ".dylib", ".dll")  # files that define operators
-
 
 @dataclass(frozen=True)
 class BodyResult:
@@ -32,7 +30,6 @@ class BodyResult:
 
     operator: str
     body: str
-    judge: str
     operands: str
     output: str
     skipped: str
@@ -43,20 +40,14 @@ class BodyResult:
 
 
 def check(path: Path, as_json: bool) -> int:
-    """Check every kernel of a file on random operands and return the exit code."""
+    """Check every kernel of a file and return the exit code."""
     from tvmrt.cli.operator_bodies import check_operator
     from tvmrt.compiler.custom import Kernel, load_operators
 
     found = load_operators(path)
     kernels = [o for o in found if isinstance(o, Kernel)]
     composed = [o.name for o in found if not isinstance(o, Kernel)]
-    with console.progress(not as_json) as report:
-        rows = []
-        for done, kernel in enumerate(kernels):
-            if report:
-                report("operators", done, len(kernels))
-            rows += check_operator(kernel)
-    judged = [(row, _verdict(row)) for row in rows]
+    judged = [(row, _verdict(row)) for kernel in kernels for row in check_operator(kernel)]
     wrong = [row for row, verdict in judged if not verdict.right]
     if as_json:
         console.print_json(
@@ -88,22 +79,22 @@ def _verdict(row: Comparison) -> tolerance.Verdict:
 
 def _result(row: Comparison, verdict: tolerance.Verdict) -> BodyResult:
     return BodyResult(
-        row.operator, row.body, row.judge, row.case, row.output, row.skipped, verdict.problem,
-        verdict.error, verdict.allowed, verdict.right,
+        row.operator, row.body, row.case, row.output, row.skipped, verdict.problem, verdict.error,
+        verdict.allowed, verdict.right,
     )  # fmt: skip
 
 
 def _print(judged: Sequence[tuple[Comparison, tolerance.Verdict]], wrong: int) -> None:
     cells = [
         (
-            row.operator, row.body, row.judge, console.shorten(row.case), row.output,
+            row.operator, row.body, console.shorten(row.case), row.output,
             f"{verdict.error:.3g}", f"{verdict.allowed:.3g}", _word(row, verdict),
         )
         for row, verdict in judged
     ]  # fmt: skip
-    columns = ("operator", "body", "judge", "operands", "output", "error", "allowed", "verdict")
-    left = ("operator", "body", "judge", "operands", "output", "verdict")
-    console.print_table("bodies on random operands", columns, cells, left=left)
+    columns = ("operator", "body", "operands", "output", "error", "allowed", "verdict")
+    left = ("operator", "body", "operands", "output", "verdict")
+    console.print_table("bodies and references", columns, cells, left=left)
     skipped = sum(bool(row.skipped) for row, _ in judged)
     ran = len(judged) - skipped
     more = f"; {skipped} not checked here" if skipped else ""

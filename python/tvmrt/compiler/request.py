@@ -230,7 +230,7 @@ class Request:
     )
     operators: Sequence[OperatorSource] | OperatorSource = _option(
         (),
-        "Python file or shared library with custom operators. Those of installed packages are "
+        "Python file with custom operators. Those of installed packages are "
         "found automatically.",
         python="``tvmrt.custom`` operators and paths.",
         form="FILE", kind="path", repeated=True, commands=REPLAY, recorded=False,

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from boards import BOARDS, run_network
-from custom_case import EXAMPLES, compiled, example, onnx_model
+from custom_case import EXAMPLES, compiled, example, kernel, onnx_model, times
 from onnx import helper
 
 import tvmrt
@@ -60,42 +60,18 @@ def test_loaded_library_needs_no_declaration(tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(), 1e-4, 1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("executor", ["graph", "aot"])
-def test_pickled_compiled_library_runs_in_another_process(tmp_path, executor):
-    library = tvmrt.compile(network(), executor=executor)
-    (tmp_path / "library.pickle").write_bytes(pickle.dumps(library))
+def test_pickled_library_has_the_operators_of_importable_modules(tmp_path):
+    (tmp_path / "library.pickle").write_bytes(pickle.dumps(tvmrt.compile(network())))
     program = (
         f"import pickle, sys; sys.path.insert(0, {str(EXAMPLES)!r})\n"
         "library = pickle.load(open('library.pickle', 'rb'))\n"
-        "library.export_library('net.so')\n"
-        "again = pickle.loads(pickle.dumps(library))\n"
-        "assert again.sources.files == library.sources.files\n"
+        "print(*sorted({o.op for o in library.summary.operators if '::' in o.op}))\n"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
-    loaded = pickle.loads(pickle.dumps(tvmrt.runtime.load_module(tmp_path / "net.so")))
-    make = {
-        "graph": tvmrt.contrib.graph_executor.GraphModule,
-        "aot": tvmrt.runtime.executor.AotModule,
-    }[executor]
-    session = make(loaded["default"](tvmrt.cpu(0)))
-    session.set_input(**FEEDS)
-    session.run()
-    np.testing.assert_allclose(session.get_output(0).numpy(), expected(), 1e-4, 1e-5)
-
-
-def test_pickled_operator_is_the_one_of_its_module():
-    operator = example("hard_swish").hard_swish
-    assert pickle.loads(pickle.dumps(operator)) is operator
-
-
-def test_operator_of_no_module_cannot_be_pickled():
-    @tvmrt.custom.composed("Nowhere", domain="d")
-    def nowhere(g, x):
-        return x
-
-    with pytest.raises(TypeError, match="d::Nowhere cannot be pickled: module"):
-        pickle.dumps(nowhere)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["example.swish::HardSwish"]
+    with pytest.raises(TypeError, match="d::Op cannot be pickled: module"):
+        pickle.dumps(kernel())
 
 
 def test_archive_of_sources_is_complete(tmp_path):
@@ -131,36 +107,21 @@ def test_builder_is_reusable_and_reproducible():
     assert len(g.graph().nodes) == before
 
 
-RAMP = np.linspace(-4, 4, 8, dtype=np.float32)
-
-
-def swish(x: np.ndarray) -> np.ndarray:
-    return x * np.clip(x / 6 + 0.5, 0, 1)
-
-
 @pytest.mark.parametrize("condition", [True, False])
-def test_in_a_branch_that_may_not_run(tmp_path, condition):
-    end = [helper.make_tensor_value_info("t", 1, [8])]
-    own = helper.make_node("HardSwish", ["x"], ["t"], domain="example.swish")
+def test_in_branches_and_functions_of_a_model(tmp_path, condition):
+    end = [helper.make_tensor_value_info("t", 1, [3])]
     branches = [
-        helper.make_graph([node], "branch", [], end)
-        for node in (own, helper.make_node("Neg", ["x"], ["t"]))
+        helper.make_graph([helper.make_node(op, ["x"], ["t"], domain=domain)], "branch", [], end)
+        for op, domain in (("F", "local"), ("Neg", ""))
     ]
     node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
-    feeds = {"x": RAMP, "c": np.array(condition)}
-    model = onnx_model([node], feeds, {"y": "f4"}, versions={"example.swish": 1})
-    (y,) = compiled(model, feeds, tmp_path, operators=[example("hard_swish").hard_swish])
-    np.testing.assert_allclose(y, swish(RAMP) if condition else -RAMP, 1e-5, 1e-6)
-
-
-def test_in_a_function_of_the_model(tmp_path):
-    own = helper.make_node("HardSwish", ["a"], ["b"], domain="example.swish")
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("example.swish", 1)]
-    node = helper.make_node("F", ["x"], ["y"], domain="local")
-    model = onnx_model([node], {"x": RAMP}, {"y": "f4"}, versions={"example.swish": 1})
+    feeds = {"x": np.array([1, 2, 3], np.float32), "c": np.array(condition)}
+    model = onnx_model([node], feeds, {"y": "f4"}, versions={"d": 1, "local": 1})
+    own = helper.make_node("Op", ["a"], ["b"], domain="d")
+    opsets = [helper.make_opsetid("d", 1)]
     model.functions.append(helper.make_function("local", "F", ["a"], ["b"], [own], opsets))
-    (y,) = compiled(model, {"x": RAMP}, tmp_path, operators=[example("hard_swish").hard_swish])
-    np.testing.assert_allclose(y, swish(RAMP), 1e-5, 1e-6)
+    (y,) = compiled(model, feeds, tmp_path, operators=[kernel(c=times(5))])
+    np.testing.assert_array_equal(y, feeds["x"] * (5 if condition else -1))
 
 
 def test_networks_of_one_image_share_the_body(tmp_path):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import weakref
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,14 +11,11 @@ from onnx import helper
 from sized_call import program_text, read_results, write_runs
 
 import tvmrt
-from tvmrt.compiler.custom import plugin_kernel
-from tvmrt.compiler.ir import DTYPES, TensorType
-from tvmrt.custom import C, Kernel, Tensor, composed, load_operators
+from tvmrt.custom import C, Kernel, Tensor, composed
 from tvmrt.error import UnsupportedError
 from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule, GraphModule
 
-ROOT = Path(__file__).parents[3]
 DOMAIN = "example.sizes"
 EXECUTORS = {"graph": GraphModule, "aot": AotModule}
 DIMS = {"rows": (1, 5), "length": (2, 40)}
@@ -157,118 +151,3 @@ def test_a_shape_below_zero_is_refused():
     operators = [halves(lambda x, *, bias: (x.shape[0], x.shape[1] - 3)), scaled]
     with pytest.raises(ValueError, match=r"shape: .* is neither a shape"):
         tvmrt.compile(network(), dims=DIMS, operators=operators)
-
-
-SHARED = """
-#include <string.h>
-#include <tvm/runtime/custom_op.h>
-
-static const char body[] =
-    "static int32_t twice(const float *x, const tvmrt_shape *x_shape, float *y,\\n"
-    "                     const tvmrt_shape *y_shape, void *scratch) {\\n"
-    "  memcpy(scratch, x, (size_t)x_shape->size * 4);\\n"
-    "  for (int64_t i = 0; i < y_shape->size; ++i) y[i] = 2 * ((const float *)scratch)[i];\\n"
-    "  return 0;\\n"
-    "}\\n"
-    "static int32_t thrice(const float *x, const tvmrt_shape *x_shape, float *y,\\n"
-    "                      const tvmrt_shape *y_shape, void *scratch) {\\n"
-    "  (void)x, (void)x_shape, (void)y, (void)y_shape, (void)scratch;\\n"
-    "  return -1;\\n"
-    "}\\n";
-
-static const char *always(const tvmrt_op_call *call) {
-  (void)call;
-  return "twice";
-}
-
-static const char *by_size(const tvmrt_op_call *call) {
-  return call->inputs[0].shape[1] < 20 ? "twice" : "thrice";
-}
-
-static int64_t bytes(const tvmrt_op_call *call) {
-  return 4 * call->inputs[0].shape[0] * call->inputs[0].shape[1];
-}
-
-static const char *same(const tvmrt_op_call *call, tvmrt_op_shape *out) {
-  out->ndim = 2;
-  memcpy(out->dim, call->inputs[0].shape, 16);
-  return NULL;
-}
-
-static const tvmrt_op_operand in[] = {{"x", "float32", NULL, 0}};
-static const tvmrt_op_operand out[] = {{"y", "float32", NULL, 0}};
-#define KERNEL(title, shaped, chosen) \\
-  {.struct_bytes = sizeof(tvmrt_op_kernel), .name = title, .domain = "example.sizes", \\
-   .version = 1, .inputs = in, .num_inputs = 1, .outputs = out, .num_outputs = 1, \\
-   .shape = shaped, .c_source = body, .c_function = chosen, .c_scratch = bytes}
-static const tvmrt_op_kernel kernels[] = {
-    KERNEL("Twice", NULL, always), KERNEL("Chosen", NULL, by_size), KERNEL("Shaped", same, always)};
-
-const tvmrt_operators *tvmrt_get_operators(void) {
-  static const tvmrt_operators all = {TVMRT_OPERATORS_ABI, kernels, 3, NULL, 0};
-  return &all;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def declared_in_c(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("declared")
-    (folder / "operators.c").write_text(SHARED)
-    path = folder / "liboperators.so"
-    flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
-    subprocess.run(["cc", *flags, str(folder / "operators.c"), "-o", str(path)], check=True)
-    return load_operators(path)
-
-
-def alone(op):
-    d = Draft()
-    y = d.node(op, ["x"], domain=DOMAIN)
-    model = d.model({"x": (FLOAT, ["rows", "length"])}, {y: FLOAT})
-    model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return model
-
-
-def test_c_shape_functions_are_called_for_both_bounds(declared_in_c, tmp_path):
-    library = tvmrt.compile(alone("Twice"), dims=DIMS, operators=declared_in_c)
-    assert library.program.steps[0].scratch_bytes == 4 * 5 * 40
-    library.export_library(str(tmp_path / "net.so"))
-    factory = tvmrt.runtime.load_module(str(tmp_path / "net.so"))["default"]
-    session = GraphModule(factory(tvmrt.cpu(0)))
-    for sizes in SIZES:
-        x = rows_of(sizes)
-        session.set_input("x", x)
-        session.run()
-        np.testing.assert_array_equal(session.get_output(0).numpy(), 2 * x)
-
-
-@pytest.mark.parametrize(
-    "op, sentence",
-    [
-        ("Chosen", "Chosen: it returns thrice at the upper bounds and twice at the lower bounds"),
-        ("Shaped", r"Shaped: its C function takes numbers.*\(length = 2..40, rows = 1..5\)"),
-    ],
-)
-def test_undecidable_c_shape_function_is_refused(declared_in_c, op, sentence):
-    with pytest.raises(UnsupportedError, match=sentence):
-        tvmrt.compile(alone(op), dims=DIMS, operators=declared_in_c)
-    tvmrt.compile(alone(op), shapes={"x": (3, 8)}, operators=declared_in_c)
-
-
-def test_arguments_of_a_c_shape_function_outlive_the_call(declared_in_c, monkeypatch):
-    """The shape of an output is read through a pointer into the arguments."""
-    shaped = next(one for one in declared_in_c if one.name.endswith("Shaped"))
-    calls, alive, given = [], [], shaped._declaration
-
-    class Kept(plugin_kernel.Call):
-        def __init__(self, *args):
-            super().__init__(*args)
-            calls.append(weakref.ref(self))
-
-    def shape(pointer, rows):
-        alive.append(calls[-1]() is not None)
-        return given.shape(pointer, rows)
-
-    monkeypatch.setattr(plugin_kernel, "Call", Kept)
-    monkeypatch.setattr(shaped, "_declaration", SimpleNamespace(shape=shape))
-    assert shaped._shape_in_c(TensorType((3, 8), DTYPES["float32"])) == [(3, 8)] and alive == [True]

@@ -14,6 +14,7 @@ from onnx import helper
 
 import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.custom import C, Kernel, Tensor
 from tvmrt.runtime.executor import AotModule
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "custom_ops"
@@ -54,6 +55,33 @@ def onnx_model(
     opsets = [helper.make_opsetid("", 17)]
     opsets += [helper.make_opsetid(d, version) for d, version in domains.items()]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+BODY = """
+static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {
+  (void)t;
+  for (int64_t i = 0; i < s->size; ++i) y[i] = FACTOR * x[i];
+  return 0;
+}
+"""
+
+
+def times(factor: float = 1.0) -> C:
+    """Return a C body that multiplies each element."""
+    return C(BODY.replace("FACTOR", f"{float(factor)}f"), "f")
+
+
+def kernel(**changes: Any) -> Kernel:
+    """Return an operator ``d::Op`` from a float32 tensor to another, with some changes; it copies
+    its input."""
+    fields = {
+        "name": "Op",
+        "domain": "d",
+        "inputs": [Tensor("x", "float32")],
+        "outputs": [Tensor("y", "float32")],
+        "c": times(),
+    }
+    return Kernel(**{**fields, **changes})
 
 
 def run(library, inputs: Mapping[str, np.ndarray], folder: Path) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Catalogue of operators by name and version, including those of installed wheels."""
+"""Catalogue of operators by name, including those of installed wheels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENTRY_POINTS = "tvmrt.operators"
 
 
 class Catalogue:
-    """Operators by (domain, name, version).
+    """Operators by domain and name.
 
     A duplicate is a ValueError, as is an operator that overrides an unknown one of ONNX. With
     ``installed``, the operators of installed wheels are added when a name in a domain other than
@@ -23,7 +23,7 @@ class Catalogue:
     """
 
     def __init__(self, operators: Iterable[Operator] = (), installed: bool = False) -> None:
-        self._versions: dict[tuple[str, str], dict[int, Operator]] = {}
+        self._operators: dict[tuple[str, str], Operator] = {}
         self._look_further = installed
         for operator in operators:
             self.enter(operator)
@@ -36,47 +36,41 @@ class Catalogue:
             )
         if operator.overrides:
             _check_override(operator)
-        versions = self._versions.setdefault((operator.domain, operator.op_type), {})
-        existing = versions.setdefault(operator.version, operator)
+        existing = self._operators.setdefault((operator.domain, operator.op_type), operator)
         if existing is not operator:
             raise ValueError(
-                f"operator {operator.name}, version {operator.version}, is declared twice: in "
-                f"{existing.home} and in {operator.home}; rename one or raise its version"
+                f"operator {operator.name} is declared twice: in {existing.home} and in "
+                f"{operator.home}; rename one"
             )
 
     def find(self, domain: str, op_type: str, version: int) -> Operator | None:
-        """Return the newest operator up to the network's version of the domain.
+        """Return the operator for a network's version of the domain; None if there is none.
 
-        If all are newer, return None for ONNX's domain, so that the built-in operator is used;
-        otherwise raise ValueError.
+        One of a later version is an error, except in ONNX's domain: the built-in operator is used.
         """
         key = (domain_of(domain), op_type)
-        if key not in self._versions and self._look_further and domain_of(domain):
+        if key not in self._operators and self._look_further and domain_of(domain):
             self._enter_installed()
-        versions = self._versions.get(key)
-        if not versions:
-            return None
-        fitting = [v for v in versions if v <= version]
-        if not fitting and not domain_of(domain):
-            return None
-        if not fitting:
+        operator = self._operators.get(key)
+        if operator is None or operator.version <= version:
+            return operator
+        if domain_of(domain):
             raise ValueError(
-                f"{domain}::{op_type} is declared from version {min(versions)} of its domain on, "
-                f"but the network uses version {version}; declare that version too"
+                f"{operator.name} is declared from version {operator.version} of its domain on, "
+                f"but the network uses version {version}; declare it from that version on"
             )
-        return versions[max(fitting)]
+        return None
 
     def _enter_installed(self) -> None:
         """Add the operators of wheels; operators that were given explicitly take precedence."""
         self._look_further = False
-        explicit = set(self._versions)
+        explicit = set(self._operators)
         for operator in installed_operators():
             if not operator.overrides and (operator.domain, operator.op_type) not in explicit:
                 self.enter(operator)
 
     def __iter__(self) -> Iterator[Operator]:
-        for versions in self._versions.values():
-            yield from versions.values()
+        yield from self._operators.values()
 
 
 def _check_override(operator: Operator) -> None:

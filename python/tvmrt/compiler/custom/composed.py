@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Trait, Value
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
 from tvmrt.compiler.ir.custom import enter_operator, evaluate_graph
 
 from .graph_builder import GraphBuilder
-from .half_precision import half_source
 from .operator import Operator
 
 MAX_DEPTH = 32  # of nested operators; more means that an operator uses itself
@@ -33,7 +32,7 @@ class Composed(Operator):
     """Operator that is defined by a graph; made by the decorator :func:`composed`.
 
     In a network it is one node. A device that supports it by name takes it whole; otherwise the
-    graph replaces it before the network is optimized.
+    graph replaces it before the network is optimized. Inputs in half precision are float32 inside.
     """
 
     def __init__(
@@ -47,28 +46,13 @@ class Composed(Operator):
         self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
     ) -> list[Value]:
         values = self._values(attrs)
-        inputs, inside = self._inner_graph(inputs, values)
+        inside = self.inside([None if v is None else v.type for v in inputs], values)
         enter_operator(builder.graph, self)
         for record in inside.operators.values():
             enter_operator(builder.graph, record)
         return builder.emit_many(
             "composed", inputs, name, operator=self, values=values, graph=inside
         )
-
-    def _inner_graph(
-        self, inputs: Sequence[Value | None], values: Mapping[str, Any]
-    ) -> tuple[Sequence[Value | None], Graph]:
-        """Return the node's inputs and its inner graph. Half precision is passed unconverted if an
-        inner kernel takes it, and is widened otherwise."""
-        sources = [half_source(v) or v for v in inputs]
-        if sources != list(inputs):
-            inside = self.inside([None if v is None else v.type for v in sources], values)
-            half_types = {v for v in inside.inputs if v.dtype.is_half}
-            if any(
-                not n.has(Trait.CONVERTS) and half_types & set(n.operands()) for n in inside.nodes
-            ):
-                return sources, inside
-        return inputs, self.inside([None if v is None else v.type for v in inputs], values)
 
     def inside(self, types: Sequence[TensorType | None], values: Mapping[str, Any]) -> Graph:
         """Build and return the inner graph for inputs of these types (None: left out).

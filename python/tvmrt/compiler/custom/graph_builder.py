@@ -17,13 +17,12 @@ from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.extent import Extent, as_extent, symbols_of
 
 from .catalogue import Catalogue
-from .kernel import Kernel
-from .operator import Operator, OperatorGraph
+from .operator import Operator
 
 OPSET = 17
 
 
-class GraphBuilder(OperatorGraph):
+class GraphBuilder:
     """Graph under construction.
 
     ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and returns its
@@ -37,17 +36,13 @@ class GraphBuilder(OperatorGraph):
         The graph's name.
     operators
         Operators that override built-in ones, or that nodes refer to by name, in this graph only.
-    opset
-        Version of ONNX's operator set.
 
     Every method raises ValueError or UnsupportedError with the node and the reason.
     """
 
-    def __init__(
-        self, name: str = "graph", operators: Iterable[Operator] = (), opset: int = OPSET
-    ) -> None:
+    def __init__(self, name: str = "graph", operators: Iterable[Operator] = ()) -> None:
         empty = helper.make_model(
-            helper.make_graph([], name, [], []), opset_imports=[helper.make_opsetid("", opset)]
+            helper.make_graph([], name, [], []), opset_imports=[helper.make_opsetid("", OPSET)]
         )
         self._catalogue = Catalogue(operators)
         self._importer = GraphImporter(ImportRequest(empty, operators=self._catalogue))
@@ -117,11 +112,11 @@ class GraphBuilder(OperatorGraph):
         ``domain::Name``. ``outputs``: number of outputs, for operators with a variable number;
         ``name``: the node's name. Returns its output, or a list if there are several.
         """
-        self._count += 1
         if isinstance(operator, Operator):
             domain, op_type = operator.domain, operator.op_type
         else:
             domain, _, op_type = operator.rpartition("::")
+        self._count += 1
         name = name or f"{op_type}_{self._count}"
         values = [
             self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
@@ -139,21 +134,6 @@ class GraphBuilder(OperatorGraph):
         results = self._importer.add_node(node, values, record)
         self._values.update(results)
         return results[0] if len(results) == 1 else list(results)
-
-    def add_kernel(
-        self, kernel: Kernel, inputs: Sequence[Any], scalars: Mapping[str, Any]
-    ) -> list[Value]:
-        """Add a node of a kernel with its scalars, independent of its ONNX attributes; return all
-        outputs."""
-        self._count += 1
-        name = f"{kernel.op_type}_{self._count}"
-        values = [
-            self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
-        ]
-        self._importer.builder.sources = (name,)
-        results = kernel.place(self._importer.builder, values, scalars, name)
-        self._values.update(results)
-        return results
 
     def _value(self, item: Any, name: str, where: str) -> Value | None:
         if isinstance(item, Value) and not item.is_constant and item not in self._values:

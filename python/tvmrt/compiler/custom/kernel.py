@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -16,7 +16,7 @@ from tvmrt.option_syntax import option
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
 from .half_precision import convert_to_half, widen
-from .operand import ANY_LAYOUT, Tensor, bind_types, check_operands
+from .operand import Tensor, bind_types, check_operands
 from .operator import Operator
 from .scalars import Scalar, bind_scalars, check_scalar_names, parse_scalars
 
@@ -107,18 +107,11 @@ class Kernel(Operator):
         self.attributes, self.sample = attributes, sample
         self.kernel_id = -1 * next(_kernels)
 
-    def with_operands(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Kernel:
-        """Return a variant of the operator, with the same identity and other operands. A network
-        may not contain both."""
-        return self._variant(inputs=tuple(inputs), outputs=tuple(outputs))
-
-    def without_reference(self) -> Kernel:
-        """Return a variant without the Python body, so that nodes of constants use the others."""
-        return self._variant(reference=None)
-
-    def _variant(self, **fields: Any) -> Kernel:
+    def bare(self) -> Kernel:
+        """Return a variant that takes scalars instead of attributes and has no Python body, so
+        that nodes of constants use the others."""
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, **fields)
+        other.__dict__.update(self.__dict__, reference=None, attributes=None)
         return other
 
     def _check_fields(self, **fields: tuple[Any, Any]) -> None:
@@ -136,7 +129,14 @@ class Kernel(Operator):
             attrs = self._scalars_of(
                 self.attributes, attrs, [None if v is None else v.type for v in inputs]
             )
-        return self.place(builder, inputs, attrs, name)
+        inputs = convert_to_half(builder, inputs, [each.type for each in self.inputs], self.types)
+        types = [None if v is None else v.type for v in inputs]
+        scalars = bind_scalars(self.scalars, attrs)
+        bind_types(self.inputs, self.types, types)
+        enter_operator(builder.graph, self)
+        outputs = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
+        self._check_bodies(self.call_for(types, [v.type for v in outputs], scalars))
+        return widen(builder, outputs)
 
     def _scalars_of(
         self,
@@ -152,23 +152,6 @@ class Kernel(Operator):
                 "dictionary of scalars"
             )
         return scalars
-
-    def place(
-        self,
-        builder: Builder,
-        inputs: Sequence[Value | None],
-        values: Mapping[str, Any],
-        name: str,
-    ) -> list[Value]:
-        """Add a node with these values of the scalars and return its outputs."""
-        inputs = convert_to_half(builder, inputs, [each.type for each in self.inputs], self.types)
-        types = [None if v is None else v.type for v in inputs]
-        scalars = bind_scalars(self.scalars, values)
-        bind_types(self.inputs, self.types, types)
-        enter_operator(builder.graph, self)
-        outputs = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
-        self._check_bodies(self.call_for(types, [v.type for v in outputs], scalars))
-        return widen(builder, outputs)
 
     def _check_bodies(self, call: Call) -> None:
         """Raise ValueError if any body is inconsistent for these operands."""
@@ -314,12 +297,6 @@ class Kernel(Operator):
             "scalar_types": " ".join(s.type.name for s in self.scalars),
             "scalars": [float(value) for value in call.scalars.values()],
         }
-
-    @property
-    def any_layout(self) -> tuple[int, ...]:
-        """Positions of the operands, inputs first, that may have any order in memory."""
-        both = (*self.inputs, *self.outputs)
-        return tuple(i for i, operand in enumerate(both) if operand.layouts == ANY_LAYOUT)
 
 
 def _types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:

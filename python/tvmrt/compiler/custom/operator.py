@@ -7,12 +7,15 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.ir import Builder, Value
 from tvmrt.compiler.ir.undecided import deciding_by
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
+
+if TYPE_CHECKING:
+    from .graph_builder import GraphBuilder
 
 
 class UnsupportedNode(Exception):
@@ -31,8 +34,6 @@ class Operator:
     """
 
     UnsupportedNode = UnsupportedNode
-    # How other processes load an operator from a file: a function and its arguments.
-    reloaded: tuple[Callable[..., Operator], tuple[Any, ...]] | None = None
 
     def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
         if not name.isidentifier():
@@ -80,8 +81,6 @@ class Operator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by reference: declarations hold functions, which are loaded from their module."""
-        if self.reloaded is not None:
-            return self.reloaded
         module, attribute = self._source_location()
         return load_operator, (module, attribute)
 
@@ -102,14 +101,6 @@ class Operator:
         return f"<operator {self.name}, version {self.version}>"
 
 
-class OperatorGraph:
-    """Base of graphs that operators are added to, such as :class:`tvmrt.custom.GraphBuilder`."""
-
-    def add(self, operator: Operator | str, /, *inputs: Any, **keywords: Any) -> Any:
-        """Add a node and return its output, or a list if there are several."""
-        raise NotImplementedError(type(self).__name__)
-
-
 class Instance:
     """Use of an operator, connected when its inputs and outputs are bound, in any order.
 
@@ -123,11 +114,13 @@ class Instance:
         self.inputs: tuple[Any, ...] | None = None
         self.names: tuple[str, ...] | None = None
         self.outputs: list[Value] | None = None
-        self._graph: OperatorGraph | None = None
+        self._graph: GraphBuilder | None = None
 
     def bind_inputs(self, graph: Any, *inputs: Any) -> Instance:
         """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
-        if not isinstance(graph, OperatorGraph):
+        from .graph_builder import GraphBuilder
+
+        if not isinstance(graph, GraphBuilder):
             raise ValueError(
                 f"{self.operator.name}: the first argument is {graph!r}; pass a GraphBuilder "
                 "before the inputs"

@@ -1,4 +1,4 @@
-"""Operators from Python files, and from shared libraries with declarations in C."""
+"""Operators from Python files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tvmrt.file_suffix import suffix_of
 
 from .catalogue import Catalogue, flatten
 from .operator import Operator
-from .plugin import load_library
 
 OperatorSource = Union[str, "os.PathLike[str]", Operator, Catalogue]
 
 
 def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
-    """Return the operators of a Python file (its global variables) or a shared library.
+    """Return the operators of a Python file: its global variables.
 
     Raises OSError when the file does not exist, ValueError when it has no operators, ImportError
     when it cannot be loaded.
@@ -28,27 +27,15 @@ def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: the operator file does not exist")
-    operators = _from_python(path) if suffix_of(path) == ".py" else load_library(path)
-    for operator in operators:
-        operator.reloaded = (_reload, (str(path.resolve()), operator.name, operator.version))
-    return operators
-
-
-def _reload(file: str, name: str, version: int) -> Operator:
-    """Return an operator of a file; called for unpickling."""
-    for operator in load_operators(file):
-        if (operator.name, operator.version) == (name, version):
-            return operator
-    raise ValueError(f"{file} no longer declares operator {name}, version {version}")
-
-
-def _from_python(path: Path) -> list[Operator]:
+    if suffix_of(path) != ".py":
+        raise ValueError(f"{path}: operators are declared in a Python file; give a .py file")
     operators = [v for v in vars(_import_file(path)).values() if isinstance(v, Operator)]
+    operators = list(dict.fromkeys(operators))
     if not operators:
         raise ValueError(
             f"{path} declares no operator at its top level; use tvmrt.custom.Kernel or composed"
         )
-    return list(dict.fromkeys(operators))
+    return operators
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -60,8 +47,7 @@ def _import_file(path: Path) -> ModuleType:
     if loaded is not None:
         name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be loaded: not a Python module")
+    assert spec is not None and spec.loader is not None  # of a file whose name ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -75,8 +61,8 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def gather(operators: Iterable[Any] | Operator | str | os.PathLike[str] | None) -> Catalogue:
-    """Return a catalogue of the listed and of all installed operators. The list may have operators,
-    files and libraries; a single one needs no list."""
+    """Return a catalogue of the listed and of all installed operators. The list may have operators
+    and files; a single one needs no list."""
     if isinstance(operators, Catalogue):
         return operators
     listed: Iterable[Any]

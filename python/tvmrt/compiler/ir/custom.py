@@ -34,24 +34,15 @@ class Custom(Op):
     """User-defined kernel. Its record declares the inputs and outputs.
 
     ``operator``: the record; ``scalars``: its typed scalar parameters by position; ``layouts``:
-    the layout of each operand, inputs first (None: row-major), chosen by layout inference. For
-    nodes on blocked channels, ``blocked`` has the types of the outputs in that layout, and
-    ``logical`` the types of inputs and outputs in the declaration.
+    the layout of each operand, inputs first (None: row-major), chosen by layout inference.
     """
 
-    contract = Contract(
-        "inputs*: any[*]",
-        "operator: object, scalars: object, layouts?: object, blocked?: object, logical?: object",
-    )
+    contract = Contract("inputs*: any[*]", "operator: object, scalars: object, layouts?: object")
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        if known.get("blocked"):
-            return list(known["blocked"])
         return known["operator"].result_types(known["inputs"], known["scalars"])
 
     def evaluate(self, arrays: Sequence[np.ndarray | None], attrs: dict[str, Any]):
-        if attrs.get("blocked"):
-            return None
         return attrs["operator"].evaluate(arrays, attrs["scalars"])
 
 
@@ -100,19 +91,12 @@ def c_refusal(node: Node) -> str | None:
 def call_of(node: Node) -> Any:
     """Return the description of a ``custom`` node that the methods of its record take."""
     layouts = node.attrs.get("layouts")
-    inputs, outputs = logical_types(node)
+    inputs = [None if v is None else v.type for v in node.inputs]
+    outputs = [v.type for v in node.outputs]
     scalars = node.attrs["scalars"]
     return node.attrs["operator"].call_for(
         inputs, outputs, scalars, layouts[0] if layouts else None
     )
-
-
-def logical_types(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:
-    """Return the types of inputs and outputs, independent of the layout."""
-    if node.attrs.get("logical"):
-        return node.attrs["logical"]
-    types = [None if v is None else v.type for v in node.inputs]
-    return types, [v.type for v in node.outputs]
 
 
 def plain_form(node: Node) -> tuple[str, dict[str, Any]]:
@@ -154,16 +138,9 @@ def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarra
 
 
 def enter_operator(graph: Graph, record: Record) -> None:
-    """Register an operator with a graph at its first use.
-
-    A graph may have two versions of one operator: functions of a model import their own. Raises
-    ValueError when the graph already has another operator of that name and version.
-    """
-    existing = graph.operators.setdefault(record.name, record)
-    if existing.version != record.version:
-        name = f"{record.name}, version {record.version}"
-        existing = graph.operators.setdefault(name, record)
-    if existing is not record:
+    """Register an operator with a graph at its first use. Raise ValueError when the graph already
+    has another operator of that name."""
+    if graph.operators.setdefault(record.name, record) is not record:
         raise ValueError(
             f"two operators are named {record.name}; give one of them another name or domain"
         )

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from tvmrt.compiler.ir import DTYPES, TensorType, Value
-from tvmrt.compiler.ir.custom import call_of, logical_types
-from tvmrt.compiler.ir.layout import Layout, parse_layout
+from tvmrt.compiler.ir.custom import call_of
+from tvmrt.compiler.ir.layout import parse_layout
 from tvmrt.compiler.ir.program import DENSE, Step
 from tvmrt.error import UnsupportedError
 
@@ -55,7 +55,7 @@ class CustomLowering(Lowering):
             arguments += self._input(step, f, i, operand.name, value)
         for i, operand in enumerate(outputs):
             pointer = _rename_pointer(f.write(i), local_name(operand.name), f.name_write, i)
-            arguments += [pointer, self._shape(f, operand.name, logical_types(self.node)[1][i])]
+            arguments += [pointer, self._shape(f, operand.name, self.node.outputs[i].type)]
         for scalar, value in zip(self.operator.scalars, self.scalars):
             arguments.append(_literal(scalar.type.name, value))
         if self.operator.c.scratch is not None:
@@ -73,7 +73,7 @@ class CustomLowering(Lowering):
         else:
             at = step.read_values.index(value)
             pointer = _rename_pointer(f.read(at), local_name(name), f.name_read, at)
-        return [pointer, self._shape(f, name, logical_types(self.node)[0][i])]
+        return [pointer, self._shape(f, name, value.type)]
 
     def _shape(self, f: FunctionWriter, name: str, type: TensorType) -> str:
         if type.rank > MAX_RANK:
@@ -86,18 +86,12 @@ class CustomLowering(Lowering):
         value = f"{{{type.rank}, {type.size}, {{{extents}}}}}"
         return f"&{print_static(f, 'tvmrt_shape', variable, value, storage=f.storage)}"
 
-    def _layout(self, position: int) -> Layout | None:
-        """Return the declared layout of an operand; inputs are numbered before outputs."""
-        layouts = self.node.attrs.get("layouts")
-        name = layouts[position] if layouts else None
-        return parse_layout(name) if name else None
-
     def _order(self, position: int):
-        """Return the demand on an operand's memory: DENSE, or an order of axes."""
-        layout = self._layout(position)
-        if layout is None or layout.block > 1:
-            return DENSE  # the operand's shape already has axes for the blocks
-        return DENSE if layout.order == tuple(range(layout.rank)) else layout.order
+        """Return the demand on an operand's memory: DENSE, or an order of axes. Inputs are numbered
+        before outputs."""
+        layouts = self.node.attrs.get("layouts")
+        order = parse_layout(layouts[position]).order if layouts and layouts[position] else ()
+        return DENSE if order == tuple(range(len(order))) else order
 
 
 def _rename_pointer(current: str, name: str, rename: Callable[[int, str], str], index: int) -> str:
