@@ -222,7 +222,9 @@ def _network(operator: Kernel, case: OperandCase) -> GraphBuilder:
         None if array is None else g.input(f"input{i}", array.shape, array.dtype.name)
         for i, array in enumerate(case.arrays)
     ]
-    made = g.add(operator.bare(), *values, outputs=len(operator.outputs), **case.scalars)
+    made = g.add(
+        operator.for_verification(), *values, outputs=len(operator.outputs), **case.scalars
+    )
     results = made if isinstance(made, list) else [made]
     for i, (value, result) in enumerate(zip(results, _custom_node(g.graph()).outputs)):
         g.output(f"output{i}", value, result.dtype.name)

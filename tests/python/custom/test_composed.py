@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import numpy as np
 import pytest
 from custom_case import compiled, example, onnx_model, run
 from onnx import TensorProto, helper
 
 import tvmrt
-from tvmrt.compiler.custom.composed import MAX_DEPTH
-from tvmrt.compiler.devices.region_json import describe_graph
-from tvmrt.compiler.ir import CSource
 from tvmrt.custom import GraphBuilder, composed
-from tvmrt.devices import Device
+from tvmrt.devices import PythonDevice
 
 RNG = np.random.default_rng(5)
 STEPS, BATCH, WIDE, HIDDEN = 4, 2, 3, 5
@@ -130,26 +124,9 @@ def test_composed_operator_overrides_a_built_in_one(tmp_path):
     np.testing.assert_array_equal(y, [-1, 2])
 
 
-def test_threads_compose_at_the_same_time():
-    count = MAX_DEPTH + 2
-    together = Barrier(count)
-
-    @composed("Meet", domain="d")
-    def meet(g, x):
-        together.wait(timeout=300)
-        return g.Relu(x)
-
-    def one(_: int) -> int:
-        g = GraphBuilder()
-        g.output("y", g.add(meet, g.input("x", (2,))))
-        return len(g.graph().nodes)
-
-    with ThreadPoolExecutor(count) as pool:
-        assert list(pool.map(one, range(count))) == [1] * count
-
-
-class Whole(Device):
-    """Device that takes one composed operator by name; its code is written by hand."""
+class Whole(PythonDevice):
+    """Device that takes one composed operator by name. It gets the qualified name and the
+    attributes, not the inner graph."""
 
     name = "whole"
     refusal = None
@@ -161,25 +138,9 @@ class Whole(Device):
     def evaluate(self, region):
         return self.refusal
 
-    def codegen(self, regions, context):
-        return CSource("#include <stdint.h>\n" + "".join(map(self.function, regions)))
-
-    def function(self, region) -> str:
-        """Return a function of one loop over the elements of each tensor."""
-        values = [*region.inputs, *(n.output for n in region.nodes)]
-        names = {v: f"v{i}" for i, v in enumerate(values)}
-        parameters = [f"const float *in{i}" for i in range(len(region.inputs))]
-        parameters += [f"float *out{i}" for i in range(len(region.outputs))]
-        lines = [f"float {names[v]} = in{i}[i];" for i, v in enumerate(region.inputs)]
-        for node in region.nodes:
-            factor = node.attrs["values"]["factor"]
-            lines.append(f"float {names[node.output]} = {names[node.inputs[0]]} * {factor}f;")
-        lines += [f"out{i}[i] = {names[v]};" for i, v in enumerate(region.outputs)]
-        return (
-            f"int32_t {region.symbol}({', '.join(parameters)}) {{\n"
-            f"  for (int i = 0; i < {region.outputs[0].type.size}; ++i) {{ {' '.join(lines)} }}\n"
-            "  return 0;\n}\n"
-        )
+    def compute(self, node, inputs):
+        assert (node.op, set(node.attrs)) == ("d::Twice", {"factor"})
+        return inputs[0] * np.float32(node.attrs["factor"])
 
 
 @pytest.mark.parametrize(("refusal", "taken"), [(None, 4), ("not today", 0)])
@@ -187,6 +148,7 @@ def test_device_claims_a_nested_named_node(tmp_path, refusal, taken):
     """If it refuses the regions, the operators are expanded for the CPU."""
     device = Whole()
     device.refusal = refusal
+    device.enter_runtime()
     g = GraphBuilder()
     x = np.arange(3, dtype=np.float32)
     g.output("y", g.add(nested, g.add(twice, g.input("x", (3,)), factor=5.0), name="all"))
@@ -195,11 +157,3 @@ def test_device_claims_a_nested_named_node(tmp_path, refusal, taken):
     assert claimed == ["composed"] * taken
     assert all(n.op != "composed" for s in library.program.steps for n in s.group.nodes)
     np.testing.assert_array_equal(run(library, {"x": x}, tmp_path)[0], 35 * x)
-
-
-def test_regions_name_an_unexpanded_operator():
-    """Devices in C get the qualified name and the attributes, not the inner graph."""
-    g = GraphBuilder()
-    g.output("y", g.add(twice, g.input("x", (3,), "float16"), factor=5.0))
-    node = describe_graph(g.graph(), None)["nodes"][-1]
-    assert (node["op"], node["attrs"]) == ("d::Twice", {"factor": 5.0})

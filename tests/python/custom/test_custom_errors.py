@@ -3,19 +3,95 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
-from custom_case import BODY, kernel, onnx_model
+from custom_case import BODY, kernel, onnx_model, times
 from onnx import helper
 
 import tvmrt
-from tvmrt.custom import C, GraphBuilder, OpenCL, Tensor, UnsupportedNode, composed
+from tvmrt.custom import C, GraphBuilder, OpenCL, Tensor, UnsupportedNode, composed, gather
 from tvmrt.error import CompileError, UnsupportedError
 
 X = np.zeros(4, np.float32)
+F32, OPTIONAL = Tensor("x", "float32"), Tensor("a", "float32", optional=True)
 T = {"T": ("float32", "int8")}
-OPTIONAL = Tensor("a", "float32", optional=True)
+MIXED = {"inputs": [Tensor("x", "T"), Tensor("z", "T")], "types": T}
+LAYOUTS = [Tensor("x", "float32", ("NCHW", "NHWC")), Tensor("z", "float32", ("NC", "NCW", "NCHW"))]
+
+DECLARATIONS = {
+    "d::Op: scalar b: type 'string' is not known": {"scalars": {"b": "string"}},
+    "d::Op: scalar b: -1 is not a whole number from 0": {"scalars": {"b": ("uint", -1)}},
+    "d::Op: scalar 'a b': names are identifiers": {"scalars": {"a b": "int"}},
+    "d::Op: scalar x: an operand has that name": {"scalars": {"x": "int"}},
+    "d::Op: operand x: type T is neither": {"inputs": [Tensor("x", "T")]},
+    "d::Op: type T: unknown element type float8": {"types": {"T": ("float8",)}},
+    "d::Op: operand 'x': names are C identifiers": {"outputs": [F32]},
+    "d::Op: layout 'NCHW8c' is not known": {"inputs": [Tensor("x", "float32", "NCHW8c")]},
+    "d::Op: operands declare different numbers of layouts": {"inputs": LAYOUTS},
+    "d::Op: an optional input cannot precede": {"inputs": [OPTIONAL, F32]},
+    "d::Op: without shape, outputs have the shape": {"inputs": [OPTIONAL]},
+    "d::Op: an output cannot be optional": {"outputs": [OPTIONAL]},
+    "d::Op: inputs: ['x'] is not a list of tvmrt.custom.Tensor": {"inputs": ["x"]},
+    "d::Op: outputs: empty": {"outputs": []},
+    "d::Op: c is": {"c": BODY},
+    "d::Op: shape is (4,); give a function": {"shape": (4,)},
+    "d::Op has no body; give reference, c or opencl": {"c": None},
+    "operator name 'my op' is not an identifier": {"name": "my op"},
+    "operator Op: version 0 is below 1": {"version": 0},
+    "operator Op: an operator of ONNX's own domain replaces": {"overrides": True},
+}
+
+
+@pytest.mark.parametrize("sentence", DECLARATIONS)
+def test_declaration_that_contradicts_itself(sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        kernel(**DECLARATIONS[sentence])
+
+
+def opencl(function="f", **changes) -> dict:
+    """Return the field of a declaration with an OpenCL body, which has some changes."""
+    fields = {"global_size": lambda *types: [4], **changes}
+    return {"opencl": OpenCL("__kernel void f() {}", function, **fields)}
+
+
+SCALARS = {"b": "int", "h": ("half", 0)}
+NODES = {
+    "inputs: expected 1, the node has 2": ({}, {"times": 2}),
+    "inputs: expected 1, the node has 0": ({}, {"times": 0}),
+    "input x has element type int8; the operator takes": ({}, {"dtype": "int8"}),
+    "output y: no input determines its type": ({"outputs": [Tensor("y", "T")], "types": T}, {}),
+    "outputs: the operator returns 1, the node has 2": ({}, {"outputs": 2}),
+    "scalar b is missing; give it, or declare a default": ({"scalars": SCALARS}, {}),
+    "scalar q is not declared; the operator takes none": ({}, {"q": 1}),
+    "scalar b: 'three' is not one number; give one of": ({"scalars": SCALARS}, {"b": "three"}),
+    "scalar b: [1, 2] is not one number; give one of": ({"scalars": SCALARS}, {"b": [1, 2]}),
+    "scalar b: 1.5 is not a whole number from": ({"scalars": SCALARS}, {"b": 1.5}),
+    "scalar h: 1000000.0 is too large for type": ({"scalars": SCALARS}, {"b": 1, "h": 1e6}),
+    "shape: the function of d::Op raised ZeroDivision": ({"shape": lambda x: 1 // 0}, {}),
+    "shape: 'wide' is neither a shape nor a list": ({"shape": lambda x: "wide"}, {}),
+    "shape: (-1,) is neither a shape nor a list": ({"shape": lambda x: (-1,)}, {}),
+    "shape: the function returns 2 shapes": ({"shape": lambda x: [(1,), (2,)]}, {}),
+    "opencl.global_size: 4 in dimension 0 is not": (opencl(local_size=lambda *t: [3]), {}),
+    "opencl.local_size: 2 sizes, opencl.global": (opencl(local_size=lambda *t: [2, 2]), {}),
+    "opencl.global_size: sizes must be positive": (opencl(global_size=lambda *t: [0]), {}),
+    "opencl.global_size: [1, 1, 1, 1] is not a": (opencl(global_size=lambda *t: [1] * 4), {}),
+    "opencl.global_size: the function of d::Op": (opencl(global_size=lambda *t: t[7]), {}),
+    "opencl.function: the source of d::Op has no g": (opencl("g"), {}),
+    "c.function: the source of d::Op has no g": ({"c": C(BODY, "g")}, {}),
+    "c.function: 'f g' is not a function name": ({"c": C(BODY, lambda *t: "f g")}, {}),
+    "c.scratch: -1 is not a number of bytes": ({"c": C(BODY, "f", lambda *t: -1)}, {}),
+    "attributes: the function of d::Op returns None": ({"attributes": lambda *a: None}, {}),
+}
+COMPOSED = {
+    "inputs: expected 2, the node has 1": (lambda g, x, y: x, {}),
+    "attribute q is not declared; the operator takes none": (lambda g, x: x, {"q": 1}),
+    "attribute q is missing; give it, or declare a default": (lambda g, x, *, q: x, {}),
+    "body: result 0 is 3, which is not a tensor of the graph": (lambda g, x: 3, {}),
+    "body: the function of d::Op raised ZeroDivisionError": (lambda g, x: 1 // 0, {}),
+    "body: the function of d::Op raised ValueError": (lambda g, x: g.Reshape(x, [3]), {}),
+}
 
 
 def use(operator, dtype="float32", times: int = 1, **attributes):
@@ -25,119 +101,96 @@ def use(operator, dtype="float32", times: int = 1, **attributes):
     return g.add(operator, *inputs, name="n", **attributes)
 
 
-def at_node(text: str) -> str:
-    """Return the pattern of a message about the node that ``use`` adds."""
-    return r"^node n \(d::Op\): graph net: " + re.escape(text)
+@pytest.mark.parametrize("sentence", [*NODES, *COMPOSED])
+def test_node_that_does_not_fit_its_declaration(sentence):
+    if sentence in NODES:
+        changes, given = NODES[sentence]
+        operator = kernel(**changes)
+    else:
+        function, given = COMPOSED[sentence]
+        operator = composed("Op", domain="d")(function)
+    with pytest.raises(ValueError, match=r"^node n \(d::Op\): graph net: " + re.escape(sentence)):
+        use(operator, **given)
 
 
-def opencl(function="f", **changes) -> dict:
-    """Return the field of a declaration with an OpenCL body, which has some changes."""
-    fields = {"global_size": lambda *types: [4], **changes}
-    return {"opencl": OpenCL("__kernel void f() {}", function, **fields)}
+def compile_one(**changes):
+    node = helper.make_node("Op", ["x"], ["y"], "n", domain="d")
+    model = onnx_model([node], {"x": X}, {"y": "f4"})
+    return tvmrt.compile(model, operators=kernel(**changes))
 
 
-def tensors(*layouts: tuple[str, ...]) -> dict:
-    """Return the fields of a declaration whose input and output have these layouts."""
-    x, y = (Tensor(name, "float32", names) for name, names in zip("xy", layouts))
-    return {"inputs": [x], "outputs": [y]}
+def decline(attributes, inputs):
+    raise UnsupportedNode("not on a Friday")
 
 
-DECLARATIONS = {
-    "scalar type": ({"scalars": {"b": "string"}}, "d::Op: scalar b: type 'string' is not known"),
-    "default": ({"scalars": {"b": ("uint", -1)}}, "d::Op: scalar b: -1 lies outside 0 to"),
-    "scalar pair": ({"scalars": {"b": ("int",)}}, "scalar b: ('int',) is neither a type nor a"),
-    "scalar name": ({"scalars": {"a b": "int"}}, "scalar 'a b': names are identifiers"),
-    "scalar as operand": ({"scalars": {"x": "int"}}, "scalar x: an operand has that name"),
-    "operand type": ({"inputs": [Tensor("x", "T")]}, "d::Op: operand x: type T is neither"),
-    "type list": ({"types": {"T": ("float8",)}}, "d::Op: type T: unknown element type float8"),
-    "two names": ({"outputs": [Tensor("x", "float32")]}, "d::Op: operand 'x': names are"),
-    "layout": (tensors(("NHCX",), ()), "d::Op: layout 'NHCX' is not known; spell the axes as"),
-    "blocks": (tensors(("NCHW8c",), ()), "d::Op: layout 'NCHW8c' is not known"),
-    "layouts": (tensors(("NCHW", "NHWC"), ("NC", "NCW", "NCHW")), "different numbers of layouts"),
-    "optional first": ({"inputs": [OPTIONAL, Tensor("b", "T")], "types": T}, "optional input can"),
-    "all optional": ({"inputs": [OPTIONAL]}, "all inputs are optional; give shape"),
-    "optional output": ({"outputs": [OPTIONAL]}, "d::Op: an output cannot be optional"),
-    "no tensors": ({"inputs": ["x"]}, "inputs: ['x'] is not a list of tvmrt.custom.Tensor"),
-    "no outputs": ({"outputs": []}, "d::Op: outputs: empty"),
-    "body as text": ({"c": BODY}, "d::Op: c is"),
-    "shape as numbers": ({"shape": (4,)}, "d::Op: shape is (4,); give a function"),
-    "no body": ({"c": None}, "d::Op has no body; give reference, c or opencl"),
-    "name": ({"name": "my op"}, "operator name 'my op' is not an identifier"),
-    "version": ({"version": 0}, "operator Op: version 0 is below 1"),
-    "override": ({"overrides": True}, "an operator of ONNX's own domain replaces a built-in one"),
-    "standard": ({"domain": ""}, "an operator of ONNX's own domain replaces a built-in one"),
+def compile_built(outputs=("y",), operators=(), **changes):
+    g = GraphBuilder("net")
+    y = g.add(kernel(**changes), g.input("x", (4,)), name="n")
+    for name in outputs:
+        g.output(name, y)
+    return tvmrt.compile(g, operators=operators)
+
+
+def with_input(*given):
+    g = GraphBuilder("net")
+    g.input("a", np.array([2, 3]), np.int64)
+    g.input(*given)
+
+
+def fold(reference):
+    return GraphBuilder("net").add(kernel(reference=reference), X)
+
+
+endless = composed("Op", domain="d")(lambda g, x: g.add(endless, x))
+NHWC = [Tensor("x", "float32", "NHWC")]
+MISUSES = {
+    "reference: the results are of numpy's type object": partial(fold, lambda x: X.astype(object)),
+    "reference: the results have the shapes [(4,), (4,)], by": partial(fold, lambda x: (x, x)),
+    "d::Op uses itself: d::Op uses d::Op": partial(use, endless),
+    "ai.onnx::Op overrides Op, which is not a": lambda: gather(kernel(domain="", overrides=True)),
+    "3 is not an operator; create one with tvmrt.custom": lambda: gather([3]),
+    "input b has the default 3.0; optional": lambda: composed("Op", "d")(lambda g, b=3.0: b),
+    "parameter *xs is not supported": lambda: composed("Op", "d")(lambda g, *xs: xs[0]),
+    "unknown operator d::Op, version 1; declare it": partial(compile_one, name="Other"),
+    "n (c: d::Op has no C body for the CPU; declare": partial(compile_one, c=None, **opencl()),
+    "n (c.function: d::Op declares no function for": partial(compile_one, c=C(BODY, {"int8": "f"})),
+    "declared from version 3 of its domain on, but": partial(compile_one, version=3),
+    "declines the node: not on a Friday": partial(compile_one, attributes=decline),
+    "graph net: no declared layout matches: operand x": partial(compile_built, inputs=NHWC),
+    "a GraphBuilder already has shapes and": partial(compile_built, operators=[kernel()]),
+    "graph net has no outputs, so it computes nothing; add": partial(compile_built, outputs=()),
+    "output y: the graph already has an output of this": partial(compile_built, outputs=("y", "y")),
+    "input a: the graph already has an input of this name": partial(with_input, "a", (4,)),
+    "input x: unknown element type float8": partial(with_input, "x", (4,), "float8"),
+    "input x: unknown element type complex64": partial(with_input, "x", (4,), np.complex64),
+    "input x: 5 is not a shape; give a tuple of sizes": partial(with_input, "x", 5),
+    "input x: (2, -1) is not a shape; give a tuple of": partial(with_input, "x", (2, -1)),
+    "input x: ('N', 5) is not a shape; give a tuple of": partial(with_input, "x", ("N", 5)),
 }
 
 
-@pytest.mark.parametrize("case", DECLARATIONS)
-def test_declaration_that_contradicts_itself(case):
-    changes, sentence = DECLARATIONS[case]
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        kernel(**changes)
+@pytest.mark.parametrize("sentence", MISUSES)
+def test_misuse_is_explained(sentence):
+    with pytest.raises((ValueError, TypeError, UnsupportedError), match=re.escape(sentence)):
+        MISUSES[sentence]()
 
 
-SCALARS = {"scalars": {"b": "int", "u": ("uint", 0), "h": ("half", 0)}}
-MIXED = {"inputs": [Tensor("x", "T"), Tensor("z", "T")], "types": T}
-NODES = {
-    "too many inputs": ({}, {"times": 2}, "inputs: expected 1, the node has 2"),
-    "too few inputs": ({}, {"times": 0}, "inputs: expected 1, the node has 0"),
-    "element type": ({}, {"dtype": "int8"}, "input x has element type int8; the operator takes"),
-    "output type": ({"outputs": [Tensor("y", "T")], "types": T}, {}, "output y: no input deter"),
-    "outputs": ({}, {"outputs": 2}, "outputs: the operator returns 1, the node has 2"),
-    "no scalar": (SCALARS, {}, "scalar b is missing; give it, or declare a default"),
-    "unknown scalar": ({}, {"q": 1}, "scalar q is not declared; the operator takes none"),
-    "text": (SCALARS, {"b": "three"}, "scalar b: 'three' is text; give a number of type int"),
-    "list": (SCALARS, {"b": [1, 2]}, "scalar b: [1, 2] is a list; give one number"),
-    "fraction": (SCALARS, {"b": 1.5}, "scalar b: 1.5 is not a whole number"),
-    "int range": (SCALARS, {"b": 1 << 31}, "scalar b: 2147483648 lies outside"),
-    "uint range": (SCALARS, {"b": 1, "u": -1}, "scalar u: -1 lies outside 0 to"),
-    "half range": (SCALARS, {"b": 1, "h": 1e6}, "scalar h: 1000000.0 is too large for type half"),
-    "shape raises": ({"shape": lambda x: 1 // 0}, {}, "shape: the function of d::Op raised Zero"),
-    "shape is text": ({"shape": lambda x: "wide"}, {}, "shape: 'wide' is neither a shape nor a"),
-    "negative": ({"shape": lambda x: (-1,)}, {}, "shape: (-1,) is neither a shape nor a list"),
-    "two shapes": ({"shape": lambda x: [(1,), (2,)]}, {}, "shape: the function returns 2 shapes"),
-    "divisor": (opencl(local_size=lambda *t: [3]), {}, "opencl.global_size: 4 in dimension 0 is"),
-    "dimensions": (opencl(local_size=lambda *t: [2, 2]), {}, "opencl.local_size: 2 sizes, opencl"),
-    "no size": (opencl(global_size=lambda *t: [0]), {}, "opencl.global_size: sizes must be posit"),
-    "4 sizes": (opencl(global_size=lambda *t: [1] * 4), {}, "opencl.global_size: [1, 1, 1, 1] is"),
-    "size raises": (opencl(global_size=lambda *t: t[7]), {}, "opencl.global_size: the function of"),
-    "no kernel": (opencl("g"), {}, "opencl.function: the source of d::Op has no g"),
-    "no function": ({"c": C(BODY, "g")}, {}, "c.function: the source of d::Op has no g"),
-    "no name": ({"c": C(BODY, lambda *t: "f g")}, {}, "c.function: 'f g' is not a function name"),
-    "attributes": (
-        {"attributes": lambda *a: None},
-        {},
-        "attributes: the function of d::Op returns",
-    ),
-    "scratch": ({"c": C(BODY, "f", lambda *t: -1)}, {}, "c.scratch: -1 is not a number of bytes"),
-}
+def test_two_operators_of_one_name_in_a_list():
+    with pytest.raises(ValueError, match="d::Op is declared twice; rename one"):
+        gather([kernel(), kernel()])
 
 
-@pytest.mark.parametrize("case", NODES)
-def test_node_that_does_not_fit_its_declaration(case):
-    changes, given, sentence = NODES[case]
-    with pytest.raises(ValueError, match=at_node(sentence)):
-        use(kernel(**changes), **given)
+def test_two_operators_of_one_name_in_a_graph():
+    g = GraphBuilder("net")
+    x = g.add(kernel(), g.input("x", (4,)))
+    with pytest.raises(ValueError, match="graph net: two operators are named d::Op; give one"):
+        g.add(kernel(), x)
 
 
 def test_operands_of_one_type_name_have_one_type():
     g = GraphBuilder("net")
     with pytest.raises(ValueError, match="input z has element type int8; it must be float32 like"):
         g.add(kernel(**MIXED), g.input("x", (4,)), g.input("z", (4,), "int8"))
-
-
-REFERENCES = {
-    "nothing": (lambda x: np.full(4, None), "reference: output y is of numpy's type object"),
-    "another shape": (lambda x: x[:3], "shape: the function returns [4] for output y, the refere"),
-    "two results": (lambda x: (x, x), "reference: 2 results, the operator has 1 outputs"),
-}
-
-
-@pytest.mark.parametrize("case", REFERENCES)
-def test_reference_that_contradicts_its_declaration(case):
-    reference, sentence = REFERENCES[case]
-    with pytest.raises(ValueError, match=at_node(sentence)):
-        GraphBuilder("net").add(kernel(reference=reference), X, name="n")
 
 
 def test_reference_may_compute_in_place():
@@ -147,76 +200,19 @@ def test_reference_may_compute_in_place():
     np.testing.assert_array_equal(x, [1, 1, 1, 1])
 
 
-def test_layout_that_no_operand_can_have():
-    g = GraphBuilder("net")
-    g.output("y", g.add(kernel(**tensors(("NHWC",), ("NHWC",))), g.input("x", (4,)), name="n"))
-    sentence = "no declared layout matches: operand x: layout NHWC is for rank 4, the tensor has 1"
-    with pytest.raises(ValueError, match=at_node(sentence)):
-        tvmrt.compile(g)
-
-
-def test_two_operators_of_one_name_in_a_list():
-    with pytest.raises(ValueError, match=r"d::Op is declared twice: in .*; rename one"):
-        GraphBuilder("net", [kernel(), kernel()])
-
-
-def test_two_operators_of_one_name_in_a_graph():
-    g = GraphBuilder("net")
-    x = g.input("x", (4,))
-    g.add(kernel(), x)
-    with pytest.raises(ValueError, match="graph net: two operators are named d::Op; give one"):
-        g.add(kernel(), x, name="n")
-
-
-def test_operators_that_a_graph_cannot_use():
-    with pytest.raises(ValueError, match=r"ai\.onnx::Op overrides Op, which is not a"):
-        GraphBuilder("net", [kernel(domain="", overrides=True)])
-    with pytest.raises(TypeError, match=r"3 is not an operator; create one with tvmrt\.custom"):
-        GraphBuilder("net", [3])
-
-
-def compile_one(*operators):
-    node = helper.make_node("Op", ["x"], ["y"], "n", domain="d")
-    return tvmrt.compile(onnx_model([node], {"x": X}, {"y": "f4"}), operators=operators)
-
-
-def decline(attributes, inputs):
-    raise UnsupportedNode("not on a Friday")
-
-
-REFUSED = {
-    "undeclared": ([], "unknown operator d::Op, version 1; declare it"),
-    "no C body": ([kernel(c=None, **opencl())], r"n \(c: d::Op has no C body for the CPU; declare"),
-    "type": ([kernel(c=C(BODY, {"int8": "f"}))], r"n \(c.function: d::Op declares no function for"),
-    "version": ([kernel(version=3)], "declared from version 3 of its domain on, but the network"),
-    "declined": ([kernel(attributes=decline)], "declines the node: not on a Friday"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_network_that_its_operators_cannot_compute(case):
-    operators, sentence = REFUSED[case]
-    with pytest.raises((ValueError, UnsupportedError), match=sentence):
-        compile_one(*operators)
-
-
 C_MISTAKES = {
-    "the text": (
-        "\n// one\nstatic int32_t f(void) { return oops; }\n",
-        r"d::Op:3:\d+: error.*oops",
-    ),
-    "another type": (BODY.replace("float *x", "int *x"), r"incompatible.*d::Op:2:\d+"),
-    "another scalar": (BODY.replace("*t)", "*t, int b)"), r"too few arguments.*d::Op:2:\d+"),
-    "nobody's function": (BODY.replace("x[i]", "g(i)"), r"d::Op:4:\d+: error: .*implicit"),
+    r"d::Op:3:\d+: error.*oops": "\n// one\nstatic int32_t f(void) { return oops; }\n",
+    r"incompatible.*d::Op:2:\d+": times().source.replace("float *x", "int *x"),
+    r"too few arguments.*d::Op:2:\d+": times().source.replace("*t)", "*t, int b)"),
+    r"d::Op:4:\d+: error: .*implicit": times().source.replace("x[i]", "g(i)"),
 }
 
 
-@pytest.mark.parametrize("case", C_MISTAKES)
-def test_c_body_that_the_compiler_refuses_is_named_with_the_users_line(tmp_path, case):
-    body, sentence = C_MISTAKES[case]
-    body = body.replace("FACTOR", "1")
+@pytest.mark.parametrize("sentence", C_MISTAKES)
+def test_c_body_that_the_compiler_refuses_is_named_with_the_users_line(tmp_path, sentence):
+    library = compile_one(c=C(C_MISTAKES[sentence], "f"))
     with pytest.raises(CompileError, match=sentence):
-        compile_one(kernel(c=C(body, "f"))).export_library(tmp_path / "net.so")
+        library.export_library(tmp_path / "net.so")
 
 
 def test_c_function_may_come_from_a_file_of_the_users():
@@ -225,41 +221,11 @@ def test_c_function_may_come_from_a_file_of_the_users():
         use(kernel(c=C("#include <math.h>\n", "vendor_relu")))
 
 
-COMPOSED = {
-    "inputs": (lambda g, x, y: x, {}, "inputs: expected 2, the node has 1"),
-    "attribute": (lambda g, x: x, {"q": 1}, "attribute q is not declared; the operator takes none"),
-    "required": (lambda g, x, *, q: x, {}, "attribute q is missing; give it, or declare a default"),
-    "result": (lambda g, x: 3, {}, "body: result 0 is 3, which is not a tensor of the graph"),
-    "raises": (lambda g, x: 1 // 0, {}, "body: the function of d::Op raised ZeroDivisionError"),
-    "inner node": (lambda g, x: g.Reshape(x, [3]), {}, "body: the function of d::Op raised"),
-    "itself": (lambda g, x: g.add(endless, x), {}, "body: the function of d::Op raised ValueError"),
-}
-endless = composed("Op", domain="d")(lambda g, x: g.add(endless, x))
-
-
-@pytest.mark.parametrize("case", COMPOSED)
-def test_composition_that_does_not_fit(case):
-    function, given, sentence = COMPOSED[case]
-    with pytest.raises(ValueError, match=at_node(sentence)) as problem:
-        use(composed("Op", domain="d")(function), **given)
-    assert case != "itself" or "d::Op uses itself" in str(problem.value)
-
-
-def test_parameters_that_a_composition_cannot_have():
-    with pytest.raises(ValueError, match=r"operator d::Op: input b has the default 3\.0; optional"):
-        composed("Op", domain="d")(lambda g, x, b=3.0: g.Mul(x, b))
-    with pytest.raises(ValueError, match=r"operator d::Op: parameter \*xs is not supported"):
-        composed("Op", domain="d")(lambda g, *xs: xs[0])
-
-
 def test_value_of_another_graph():
     g, other = GraphBuilder("net"), GraphBuilder("other")
     x, z = g.input("x", (4,)), other.input("z", (4,))
-    sentence = "z is a value of another graph; pass it as an input"
-    with pytest.raises(ValueError, match=f"^node n: input 1: {sentence}"):
+    with pytest.raises(ValueError, match=r"^node n: input 1: z is a value of another graph; "):
         g.Add(x, z, name="n")
-    with pytest.raises(ValueError, match=f"^output y: {sentence}"):
-        g.output("y", z)
     reads = composed("Op", domain="d")(lambda inside, y: inside.Add(x, y))
     with pytest.raises(ValueError, match=r"^node n .*body: .*input 0: x is a value of another"):
         g.add(reads, x, name="n")

@@ -59,10 +59,10 @@ def test_half_precision_reaches_the_body_unconverted():
 
 def test_operator_is_registered_with_a_graph_at_its_first_use():
     hard_swish = example("hard_swish").hard_swish
-    g, other = GraphBuilder("one", [hard_swish]), GraphBuilder("two", [hard_swish])
+    g, other = GraphBuilder("one"), GraphBuilder("two")
     v = g.input("x", (4,))
     assert g.graph().operators == {}
-    g.add("example.swish::HardSwish", v)
+    g.add(hard_swish, v)
     assert g.graph().operators == {"example.swish::HardSwish": hard_swish}
     assert other.graph().operators == {}
 

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "compiler.differences": {"compiler.operator_key"},
     "compiler.custom": {
         "compiler.frontend", "compiler.ir", "compiler.operator_key", "entry_points", "error",
-        "file_suffix", "libinfo", "option_syntax",
+        "file_suffix", "option_syntax",
     },
     "compiler.transform": {"error", "compiler.ir", "plugin"},
     "compiler.planner": {"option_syntax", "error", "compiler.ir"},

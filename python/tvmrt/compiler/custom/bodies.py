@@ -61,19 +61,6 @@ def missing_function(choice: Choice, call: Call) -> str | None:
     return f"{call.dtype} in layout {call.layout}" if call.layout else call.dtype
 
 
-def choose(field: str, choice: Choice, call: Call) -> str:
-    """Return the name of the function for a node by a body's ``function``."""
-    if isinstance(choice, str):
-        return choice
-    if callable(choice):
-        return str(call.evaluate(field, choice))
-    missing = missing_function(choice, call)
-    if missing is not None:
-        raise ValueError(f"{field}: {call.operator.name} declares no function for {missing}")
-    key = (call.dtype, call.layout)
-    return choice[key if key in choice else call.dtype]
-
-
 @dataclass(frozen=True)
 class C:
     """C99 body, compiled into the network's library or archive.
@@ -105,9 +92,7 @@ class C:
 
     def function_for(self, call: Call) -> str:
         """Return the name of the function for a node. Raise ValueError if the source lacks it."""
-        return _checked_name(
-            "c.function", choose("c.function", self.function, call), self.source, call
-        )
+        return _function_name("c.function", self.function, self.source, call)
 
     def scratch_bytes(self, call: Call) -> SymInt:
         """Return the bytes of scratch memory of a node."""
@@ -184,12 +169,19 @@ class OpenCL:
 
     def function_for(self, call: Call) -> str:
         """Return the name of the kernel for a node. Raise ValueError if the source lacks it."""
-        name = choose("opencl.function", self.function, call)
-        return _checked_name("opencl.function", name, self.source, call)
+        return _function_name("opencl.function", self.function, self.source, call)
 
 
-def _checked_name(field: str, name: str, source: str, call: Call) -> str:
-    """Return the name if the source has it, or may get it from a header or a macro."""
+def _function_name(field: str, choice: Choice, source: str, call: Call) -> str:
+    """Return the name of the function for a node by a body's ``function``.
+
+    Raises ValueError if the source does not have it and cannot get it from a header or a macro.
+    """
+    if isinstance(choice, Mapping):
+        key = (call.dtype, call.layout)
+        name = choice[key if key in choice else call.dtype]  # see missing_function()
+    else:
+        name = choice if isinstance(choice, str) else str(call.evaluate(field, choice))
     if not name.isidentifier():
         raise ValueError(f"{field}: {name!r} is not a function name")
     if not _ELSEWHERE.search(source) and not re.search(rf"\b{re.escape(name)}\b", source):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from tvmrt.compiler.operator_key import domain_of
@@ -36,12 +36,9 @@ class Catalogue:
             )
         if operator.overrides:
             _check_override(operator)
-        existing = self._operators.setdefault((operator.domain, operator.op_type), operator)
-        if existing is not operator:
-            raise ValueError(
-                f"operator {operator.name} is declared twice: in {existing.home} and in "
-                f"{operator.home}; rename one"
-            )
+        key = (operator.domain, operator.op_type)
+        if self._operators.setdefault(key, operator) is not operator:
+            raise ValueError(f"operator {operator.name} is declared twice; rename one")
 
     def find(self, domain: str, op_type: str, version: int) -> Operator | None:
         """Return the operator for a network's version of the domain; None if there is none.
@@ -69,9 +66,6 @@ class Catalogue:
             if not operator.overrides and (operator.domain, operator.op_type) not in explicit:
                 self.enter(operator)
 
-    def __iter__(self) -> Iterator[Operator]:
-        yield from self._operators.values()
-
 
 def _check_override(operator: Operator) -> None:
     from tvmrt.compiler.frontend.onnx.registry import find
@@ -86,24 +80,19 @@ def _check_override(operator: Operator) -> None:
 def installed_operators() -> list[Operator]:
     """Return the operators of installed wheels: the entry points of the group "tvmrt.operators".
 
-    Each refers to an operator, a list of them, or a function without parameters that returns one.
-    Raises ImportError naming an entry point that cannot be loaded.
+    Each refers to an operator or a list of them. Raises ImportError naming an entry point that
+    cannot be loaded.
     """
     operators: list[Operator] = []
     for entry in entry_points(ENTRY_POINTS):
         try:
-            target = entry.load()
-            operators += flatten(target() if _is_factory(target) else target)
+            operators += flatten(entry.load())
         except Exception as problem:
             raise ImportError(
                 f"entry point {entry.name} ({entry.value}) of group {ENTRY_POINTS} cannot be "
                 f"loaded ({type(problem).__name__}: {problem}); repair or uninstall its package"
             ) from problem
     return list(dict.fromkeys(operators))
-
-
-def _is_factory(target: Any) -> bool:
-    return callable(target) and not isinstance(target, Operator)
 
 
 def flatten(item: Any) -> list[Operator]:

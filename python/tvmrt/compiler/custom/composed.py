@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,8 @@ from tvmrt.compiler.ir.custom import enter_operator, evaluate_graph
 from .graph_builder import GraphBuilder
 from .operator import Operator
 
-MAX_DEPTH = 32  # of nested operators; more means that an operator uses itself
-
-
-class _Expanding(threading.local):
-    """Names of the operators that a thread is expanding, outermost first."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-
-_expanding = _Expanding()
+# Operators that the thread is expanding, outermost first.
+_expanding: ContextVar[tuple[Composed, ...]] = ContextVar("expanding", default=())
 
 
 class Composed(Operator):
@@ -66,19 +57,21 @@ class Composed(Operator):
         for parameter, type in zip(self.inputs, types):
             if type is None and parameter not in self.optional:
                 raise ValueError(f"input {parameter} is missing")
-        if len(_expanding.names) >= MAX_DEPTH:
-            raise ValueError(f"{self.name} uses itself: {' in '.join(_expanding.names[-3:])}")
+        outside = _expanding.get()
+        if self in outside:
+            names = [*map(str, outside), str(self)]
+            raise ValueError(f"{self.name} uses itself: {' uses '.join(names)}")
         graph = GraphBuilder(self.op_type)
         operands = [
             None if type is None else graph.input(parameter, type.shape, type.dtype.name)
             for parameter, type in zip(self.inputs, types)
         ]
         operands += [None] * (len(self.inputs) - len(operands))
-        _expanding.names.append(self.name)
+        state = _expanding.set((*outside, self))
         try:
             results = self.call("body", self.function, graph, *operands, **values)
         finally:
-            _expanding.names.pop()
+            _expanding.reset(state)
         for i, value in enumerate(results if isinstance(results, (tuple, list)) else [results]):
             if not isinstance(value, Value):
                 raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any
 
@@ -16,7 +16,6 @@ from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.extent import Extent, as_extent, symbols_of
 
-from .catalogue import Catalogue
 from .operator import Operator
 
 OPSET = 17
@@ -30,26 +29,14 @@ class GraphBuilder:
     operator. Inputs are values of this graph, arrays, numbers and extents of its values, or None
     if left out. ``tvmrt.compile`` takes the builder like a file.
 
-    Parameters
-    ----------
-    name
-        The graph's name.
-    operators
-        Operators that override built-in ones, or that nodes refer to by name, in this graph only.
-
     Every method raises ValueError or UnsupportedError with the node and the reason.
     """
 
-    def __init__(self, name: str = "graph", operators: Iterable[Operator] = ()) -> None:
+    def __init__(self, name: str = "graph") -> None:
         empty = helper.make_model(
             helper.make_graph([], name, [], []), opset_imports=[helper.make_opsetid("", OPSET)]
         )
-        self._catalogue = Catalogue(operators)
-        self._importer = GraphImporter(ImportRequest(empty, operators=self._catalogue))
-        for operator in self._catalogue:
-            if operator.domain:
-                versions = self._importer.functions.opsets
-                versions[operator.domain] = max(operator.version, versions.get(operator.domain, 1))
+        self._importer = GraphImporter(ImportRequest(empty))
         self._count = 0
         self._values: set[Value] = set()  # values that nodes of this graph may read
 
@@ -62,8 +49,6 @@ class GraphBuilder:
         """Add an input of the graph. ``dtype``: a name, or anything that numpy takes as a dtype."""
         dtype = _element_type(dtype, f"input {name}")
         extents = _extents_of(shape, f"input {name}")
-        if any(n < 0 for n in extents):
-            raise ValueError(f"input {name}: shape {list(extents)} has a negative extent")
         if any(name == known.name for known in self._importer.graph.inputs):
             raise ValueError(
                 f"input {name}: the graph already has an input of this name; rename it"
@@ -108,9 +93,9 @@ class GraphBuilder:
     ) -> Any:
         """Add a node.
 
-        ``operator`` is a custom operator, or the name of an operator of ONNX or of this builder,
-        ``domain::Name``. ``outputs``: number of outputs, for operators with a variable number;
-        ``name``: the node's name. Returns its output, or a list if there are several.
+        ``operator`` is a custom operator, or the name of an operator of ONNX, ``domain::Name``.
+        ``outputs``: number of outputs, for operators with a variable number; ``name``: the node's
+        name. Returns its output, or a list if there are several.
         """
         if isinstance(operator, Operator):
             domain, op_type = operator.domain, operator.op_type
@@ -178,34 +163,25 @@ class GraphBuilder:
 
 def _element_type(dtype: Any, where: str) -> str:
     """Return the name of an element type that is given as a name or as a dtype of numpy."""
-    name = dtype
-    if not isinstance(dtype, str) and dtype is not None:  # numpy takes None as float64
-        try:
-            name = np.dtype(dtype).name
-        except (TypeError, ValueError):
-            name = repr(dtype)
+    is_name = dtype is None or isinstance(dtype, str)  # numpy takes None as float64
+    name = str(dtype if is_name else np.dtype(dtype).name)
     if name not in DTYPES:
         raise ValueError(f"{where}: unknown element type {name}; choose from {', '.join(DTYPES)}")
-    return str(name)
+    return name
 
 
 def _extents_of(shape: Any, where: str) -> tuple[int | Extent, ...]:
-    """Return the extents of a shape that a user gives."""
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
+    """Return the extents of a shape that a user gives: sizes, or extents of other values."""
+    try:
+        extents = tuple(n if isinstance(n, Extent) else index(n) for n in shape)
+    except TypeError:
+        extents = (-1,)
+    if any(n < 0 for n in extents):
         raise ValueError(
-            f"{where}: {shape!r} is not a shape; give a tuple of sizes, such as (1, 3)"
+            f"{where}: {shape!r} is not a shape; give a tuple of sizes, such as (1, 3), or build a "
+            "network with dynamic dimensions as an ONNX model"
         )
-    extents = []
-    for size in shape:
-        try:
-            extents.append(size if isinstance(size, Extent) else index(size))
-        except TypeError:
-            raise ValueError(
-                f"{where}: sizes are whole numbers or extents of another value's shape, not "
-                f"{size!r}; give a number, or build a network with dynamic dimensions as an ONNX "
-                "model"
-            ) from None
-    return tuple(extents)
+    return extents
 
 
 def _attributes(name: str, values: Mapping[str, Any]) -> list[onnx.AttributeProto]:

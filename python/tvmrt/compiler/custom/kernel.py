@@ -107,7 +107,7 @@ class Kernel(Operator):
         self.attributes, self.sample = attributes, sample
         self.kernel_id = -1 * next(_kernels)
 
-    def bare(self) -> Kernel:
+    def for_verification(self) -> Kernel:
         """Return a variant that takes scalars instead of attributes and has no Python body, so
         that nodes of constants use the others."""
         other = object.__new__(type(self))
@@ -226,22 +226,15 @@ class Kernel(Operator):
             "reference", self.reference, *self._fill_optional(own), **self.keywords(scalars)
         )
         results = [np.asarray(a) for a in (y if isinstance(y, (tuple, list)) else [y])]
-        if len(results) != len(expected):
+        if not all(a.dtype.name in DTYPES for a in results):
+            names = ", ".join(a.dtype.name for a in results)
+            raise ValueError(f"reference: the results are of numpy's type {names}; return numbers")
+        shapes, declared = [a.shape for a in results], [t.shape for t in expected]
+        if shapes != declared:
             raise ValueError(
-                f"reference: {len(results)} results, the operator has {len(expected)} outputs; "
-                "return an array, or a tuple of them"
+                f"reference: the results have the shapes {shapes}, by the declaration they have "
+                f"{declared}; correct one of them"
             )
-        for output, type, array in zip(self.outputs, expected, results):
-            if array.dtype.name not in DTYPES:
-                raise ValueError(
-                    f"reference: output {output.name} is of numpy's type {array.dtype.name}; "
-                    "return numbers"
-                )
-            if array.shape != type.shape:
-                raise ValueError(
-                    f"shape: the function returns {list(type.shape)} for output {output.name}, "
-                    f"the reference {list(array.shape)}; correct one of them"
-                )
         return [a.astype(t.dtype.numpy) for a, t in zip(results, expected)]
 
     def evaluate_node(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tvmrt.compiler.ir import Builder, Value
 from tvmrt.compiler.ir.undecided import deciding_by
@@ -51,7 +48,6 @@ class Operator:
         self.version = version
         self.doc = inspect.cleandoc(doc)
         self.overrides = overrides
-        self.home = _declaring_module()
 
     def create(self, **attributes: Any) -> Instance:
         """Return an instance whose inputs and outputs are bound later."""
@@ -79,19 +75,10 @@ class Operator:
                 f"{field}: the function of {self.name} raised {type(problem).__name__}: {why}"
             ) from problem
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by reference: declarations hold functions, which are loaded from their module."""
-        module, attribute = self._source_location()
-        return load_operator, (module, attribute)
-
-    def _source_location(self) -> tuple[str, str]:
-        module = sys.modules.get(self.home)
-        for key, value in vars(module).items() if module is not None else ():
-            if value is self:
-                return self.home, key
+    def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"operator {self.name} cannot be pickled: module {self.home} has no global variable "
-            "for it; assign it at the top level of an importable module"
+            f"operator {self.name} cannot be pickled, because its declaration has functions; "
+            "export the compiled network to a file, which needs no declaration"
         )
 
     def __str__(self) -> str:
@@ -151,20 +138,3 @@ class Instance:
         for name, value in zip(self.names, self.outputs):
             value.name = name
         return self
-
-
-def load_operator(module: str, attribute: str) -> Operator:
-    """Return the operator with a name in a module; called for unpickling."""
-    found: Operator = getattr(importlib.import_module(module), attribute)
-    return found
-
-
-def _declaring_module() -> str:
-    """Return the module that declares an operator: the nearest caller outside of this package."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if not name.startswith(__package__ + ".") and name != __package__:
-            return name
-        frame = frame.f_back
-    return "__main__"

@@ -32,7 +32,7 @@ SCALAR_TYPES = {
         ScalarType("half", "uint16_t", "half"),
     )
 }
-_RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "uint": (0, (1 << 32) - 1)}
+_RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "uint": (0, (1 << 32) - 1), "bool": (0, 1)}
 
 
 @dataclass(frozen=True)
@@ -47,36 +47,21 @@ class Scalar:
         """Convert a value to the parameter's type. Raise ValueError naming the parameter."""
         kind = self.type.name
         where = f"scalar {self.name}"
-        if isinstance(value, (str, bytes)):
-            raise ValueError(f"{where}: {value!r} is text; give a number of type {kind}")
-        if np.ndim(value) != 0:
-            raise ValueError(f"{where}: {value!r} is a list; give one number of type {kind}")
-        number = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+        is_array = isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0
+        number = value.item() if is_array else value
         if not isinstance(number, (bool, int, float)):
-            raise ValueError(f"{where}: {value!r} is not a number; give one of type {kind}")
-        if kind == "bool":
-            return self._truth(number)
+            raise ValueError(f"{where}: {value!r} is not one number; give one of type {kind}")
         if kind in _RANGES:
-            return self._whole(number)
+            least, most = _RANGES[kind]
+            if not least <= number <= most or int(number) != number:
+                raise ValueError(f"{where}: {number} is not a whole number from {least} to {most}")
+            return bool(number) if kind == "bool" else int(number)
         dtype = np.float32 if kind == "float" else np.float16
         with np.errstate(over="ignore"):
             rounded = float(dtype(number))
         if math.isinf(rounded) and not math.isinf(number):
             raise ValueError(f"{where}: {number} is too large for type {kind}")
         return rounded
-
-    def _truth(self, number: float) -> bool:
-        if number not in (0, 1):
-            raise ValueError(f"scalar {self.name}: {number} is neither 0 nor 1; give a bool")
-        return bool(number)
-
-    def _whole(self, number: float) -> int:
-        least, most = _RANGES[self.type.name]
-        if not math.isfinite(number) or int(number) != number:
-            raise ValueError(f"scalar {self.name}: {number} is not a whole number")
-        if not least <= number <= most:
-            raise ValueError(f"scalar {self.name}: {number} lies outside {least} to {most}")
-        return int(number)
 
 
 def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:

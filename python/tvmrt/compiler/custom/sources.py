@@ -39,13 +39,10 @@ def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import the module of a file, once per process, under a name that pickles can find."""
-    name = path.stem
-    loaded = sys.modules.get(name)
-    if loaded is not None and getattr(loaded, "__file__", None) == str(path.resolve()):
-        return loaded
-    if loaded is not None:
-        name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
+    """Import the module of a file, once per process."""
+    name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
+    if name in sys.modules:
+        return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None and spec.loader is not None  # of a file whose name ends in .py
     module = importlib.util.module_from_spec(spec)
