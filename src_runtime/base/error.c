@@ -50,7 +50,6 @@ static void free_thread(void* ptr) {
   if (thread->free_workspace != NULL) thread->free_workspace(thread);
   tvmrt__buf_free(&thread->error);
   tvmrt__buf_free(&thread->ret_text);
-  tvmrt__buf_free(&thread->fallback);
   tvmrt__buf_free(&thread->names);
   free(thread); /* a remaining exception object may belong to a finalised interpreter */
 }

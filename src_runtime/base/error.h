@@ -31,14 +31,12 @@ TVMRT_SDK void tvmrt__buf_free(tvmrt_buf* buf);
 
 /* State of one thread; freed when the thread ends. */
 typedef struct tvmrt_thread {
-  tvmrt_buf error;                      /* text of the last error */
-  void* py_error;                       /* the front end's exception object */
-  tvmrt_buf ret_text;                   /* text or bytes returned by the last call */
-  TVMByteArray ret_bytes;               /* view of ret_text for kTVMBytes */
-  tvmrt_buf names;                      /* TVMFuncListGlobalNames: pointers, then texts */
-  uint64_t num_fallbacks;               /* calls in which the CPU replaced a device, */
-  tvmrt_buf fallback;                   /* and the last reason for it */
-  struct tvmrt_region_request* request; /* of the step that this thread runs; NULL: none */
+  tvmrt_buf error;                            /* text of the last error */
+  void* py_error;                             /* the front end's exception object */
+  tvmrt_buf ret_text;                         /* text or bytes returned by the last call */
+  TVMByteArray ret_bytes;                     /* view of ret_text for kTVMBytes */
+  tvmrt_buf names;                            /* TVMFuncListGlobalNames: pointers, then texts */
+  const struct tvmrt_region_request* request; /* of the step that this thread runs; NULL: none */
   tvmrt_buf* registered; /* a line per device that a plug-in registers now; NULL: none */
   struct tvmrt_workspace_block* workspace; /* blocks of this thread */
   /* Releases the blocks when the thread ends; set when the first block is made. */

@@ -37,10 +37,10 @@ typedef struct graph_reader {
 } graph_reader;
 
 /* The last ones are tvmrt's own. */
-enum { VIEW = 6, DEVICE, AFTER, REGION, NUM_NODE_TEXTS };
-static const char* const node_texts[] = {"op",          "name",         "func_name", "num_inputs",
-                                         "num_outputs", "flatten_data", "view",      "device",
-                                         "after",       "region"};
+enum { VIEW = 6, DEVICE, AFTER, NUM_NODE_TEXTS };
+static const char* const node_texts[] = {"op",         "name",        "func_name",
+                                         "num_inputs", "num_outputs", "flatten_data",
+                                         "view",       "device",      "after"};
 
 #include "../firmware/graph/graph_walk.h"
 
@@ -300,7 +300,6 @@ static void add_node(graph_reader* r, const graph_node* n, uint32_t number) {
   node->view = copy_text(r, n->texts[VIEW]);
   node->device = copy_text(r, n->texts[DEVICE]);
   node->after = copy_text(r, n->texts[AFTER]);
-  node->region = copy_text(r, n->texts[REGION]);
   node->flatten_data = parse_int_text(r, n->texts[FLATTEN_DATA], 0) != 0;
   node->first_input = r->first_input;
   node->num_inputs = r->g->num_inputs - r->first_input;
@@ -430,7 +429,6 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
     free(graph->nodes[i].view);
     free(graph->nodes[i].device);
     free(graph->nodes[i].after);
-    free(graph->nodes[i].region);
   }
   free(graph->nodes);
   free(graph->inputs);

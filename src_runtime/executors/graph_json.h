@@ -15,7 +15,6 @@ typedef struct tvmrt_graph_node {
   char* view;   /* attribute "view" (graph_view.h), NULL if there is none */
   char* device; /* attributes "device" and "after" (schedule.h); NULL */
   char* after;
-  char* region; /* attribute "region": the symbol of the region that it calls; NULL */
 } tvmrt_graph_node;
 
 /* One output of one node. */

@@ -15,9 +15,7 @@ struct tvmrt_schedule;
 #define TVMRT_SCHEDULE_METHODS(X)   \
   X("set_scheduler", set_scheduler) \
   X("run_async", run_async)         \
-  X("wait", wait_started)           \
-  X("cancel", cancel)               \
-  X("get_trace", get_trace)
+  X("wait", wait_started)
 
 /* Static. */
 typedef struct tvmrt_schedule_functions {

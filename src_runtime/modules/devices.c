@@ -56,10 +56,6 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
   FORWARD(region_reshape, region, shapes, num_shapes);
 }
 
-int tvmrt_region_offer(tvmrt_region* region, tvmrt_device* device) {
-  FORWARD(region_offer, region, device);
-}
-
 int tvmrt__devices_load_plugin(const char* name, bool* out_found) {
   *out_found = false;
   FORWARD(plugin_find, name, out_found);

@@ -12,7 +12,6 @@
  * in its first run; when the second begins, the library's weights can be dropped from memory. */
 void tvmrt__record_fallback(tvmrt_loaded_region* self) {
   tvmrt_fallbacks* f = &self->fallbacks;
-  tvmrt_thread* thread = tvmrt__thread();
   const char* reason = TVMGetLastError();
   bool is_first, is_packed;
   tvmrt__lock(&self->lock);
@@ -22,11 +21,6 @@ void tvmrt__record_fallback(tvmrt_loaded_region* self) {
   /* The flag belongs to the library, while each of its regions has its own lock. */
   is_first = !atomic_exchange_explicit(self->has_warned, true, memory_order_relaxed);
   if (is_packed && self->constants != NULL) tvmrt__constants_release_pages(self->constants);
-  if (thread != NULL) {
-    ++thread->num_fallbacks;
-    thread->fallback.size = 0;
-    (void)tvmrt__buf_puts(&thread->fallback, reason);
-  }
   /* Without the lock: writing to a terminal may block, and other runs need the lock. */
   if (!is_first) return;
   (void)fprintf(stderr, "tvmrt: warning: the CPU computes region '%s' in place of its device: %s\n",

@@ -16,7 +16,6 @@ static const tvmrt_device_functions functions = {
     .split_graph_by_describe = tvmrt__split_graph_by_describe,
     .region_find = tvmrt__region_find,
     .region_reshape = tvmrt__region_reshape,
-    .region_offer = tvmrt__region_offer,
     .plugin_find = tvmrt__plugin_find,
 };
 

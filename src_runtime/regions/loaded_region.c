@@ -135,7 +135,6 @@ static void free_other_contexts(loaded* self) {
 /* Called when its module is freed, so no call is in progress. Other contexts come before the first,
  * whose memory they may share. */
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
-  tvmrt__alternates_free(self);
   if (self->device != NULL) {
     free_other_contexts(self); /* which may hold weights of the first */
     tvmrt__context_release(self, &self->first);
@@ -173,7 +172,7 @@ static int stop_timed_out_run(const loaded* self, context* c) {
 static int poll_run(const loaded* self, context* c) {
   const int rc = self->device->interface->async_wait(self->device, &c->region, 1);
   if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : tvmrt__context_failed(self, c, "async_wait");
-  if (self->timeout_ms == 0 || tvmrt__seconds() < c->deadline) return TVMRT_DEVICE_BUSY;
+  if (tvmrt__seconds() < c->deadline) return TVMRT_DEVICE_BUSY;
   return stop_timed_out_run(self, c);
 }
 
@@ -202,20 +201,13 @@ int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   return 0;
 }
 
-/* Returns TVMRT_DEVICE_BUSY only if `poll_only` is set. */
-int tvmrt__context_finish(const loaded* self, context* c, bool poll_only) {
+int tvmrt__context_finish(const loaded* self, context* c) {
   int rc;
   if (!c->is_started) return 0;
-  if (poll_only) {
-    rc = poll_run(self, c);
-  } else if (self->timeout_ms > 0) {
-    rc = wait_until(self, c);
-  } else {
-    rc = self->device->interface->async_wait(self->device, &c->region, 0);
-    if (rc != 0) rc = tvmrt__context_failed(self, c, "async_wait");
-  }
-  c->is_started = rc == TVMRT_DEVICE_BUSY;
-  return rc;
+  c->is_started = false;
+  if (self->timeout_ms > 0) return wait_until(self, c);
+  rc = self->device->interface->async_wait(self->device, &c->region, 0);
+  return rc == 0 ? 0 : tvmrt__context_failed(self, c, "async_wait");
 }
 
 /* Create another context, whose table contains only constants, as the first one's does between
@@ -442,7 +434,6 @@ int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes
   } else if (rc == 0) {
     rc = tvmrt__save_shapes(self);
     if (rc == 0) rc = reshape(self, shapes, num_shapes);
-    if (rc == 0) tvmrt__alternates_reshape(self, shapes, num_shapes);
   }
   end_reshape(self);
   tvmrt__unlock(&self->lock);

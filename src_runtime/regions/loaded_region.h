@@ -52,8 +52,7 @@ typedef struct tvmrt_loaded_region {
   int64_t* shapes;  /* of all tensors at `allocate`, once reshaped; NULL: unchanged */
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
-  const tvmrt_constants* constants;          /* of the module */
-  struct tvmrt_alternate_device* alternates; /* further devices that were offered the region */
+  const tvmrt_constants* constants; /* of the module */
 } tvmrt_loaded_region;
 
 /* Take over the draft and prepare it on the device. `options` are the library's. */
@@ -105,22 +104,12 @@ void tvmrt__restore_shapes(const tvmrt_loaded_region* self);
 tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,
                                           const int* codes, int num_args);
 /* Start a run, or execute it completely: if the device supports only that, or supports both and the
- * caller waits at once. Wait for its end, or poll it: TVMRT_DEVICE_BUSY if it has not ended. A
- * context that starts no run, or fails, has none in progress. */
+ * caller waits at once. Wait for its end. A context that starts no run, or fails, has none in
+ * progress. */
 int tvmrt__context_start(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool waits);
-int tvmrt__context_finish(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool poll_only);
+int tvmrt__context_finish(const tvmrt_loaded_region* self, tvmrt_region_context* c);
 /* End a call with its result, which is returned. */
 int tvmrt__context_return(tvmrt_loaded_region* self, tvmrt_region_context* c, int rc);
-
-/* The region on another device, prepared first if necessary; NULL with the error on failure. */
-tvmrt_loaded_region* tvmrt__region_on(tvmrt_loaded_region* self, tvmrt_device* device);
-/* Fail if the library has no CPU code for the region. */
-int tvmrt__region_on_cpu(const tvmrt_loaded_region* self);
-/* Reshape the other devices' regions too; those that fail report the reason at each call. Called
- * with the region's lock held. */
-void tvmrt__alternates_reshape(tvmrt_loaded_region* self, const tvmrt_region_shape* shapes,
-                               int32_t num_shapes);
-void tvmrt__alternates_free(tvmrt_loaded_region* self);
 
 /* The packed function below in two parts: the first starts a run and returns an argument for the
  * second, which waits for it; nothing if the run has ended already. Until then it uses the tensors'

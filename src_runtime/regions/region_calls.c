@@ -1,8 +1,14 @@
-/* Regions as packed functions, and requests of schedulers.
+/* Regions as packed functions, and the choices of schedulers.
  *
  * Three functions for each region: one that computes, and two that start and wait. A call takes a
  * context, which has the device's graph for one run, binds its tensors, runs, and returns the
- * context in every case. */
+ * context in every case.
+ *
+ * A scheduler's request reaches the region through the struct of the thread, and cannot be an
+ * argument: a step calls a function of generated code, TVM's packed function with the arena of the
+ * network as its arguments, and only that function makes the region's tensors, whose values the
+ * scheduler may want to see. Its signature is fixed, and its libraries are compiled with any
+ * version. Data of the region would not do: executors with different schedulers share it. */
 #include "../core/region_request.h"
 #include "loaded_region.h"
 
@@ -10,9 +16,9 @@ typedef tvmrt_loaded_region loaded;
 typedef tvmrt_region_context context;
 
 /* A request is only for this call: a device may run other networks inside of it. */
-static tvmrt_region_request* take_request(void) {
+static const tvmrt_region_request* take_request(void) {
   tvmrt_thread* thread = tvmrt__thread();
-  tvmrt_region_request* request = thread == NULL ? NULL : thread->request;
+  const tvmrt_region_request* request = thread == NULL ? NULL : thread->request;
   if (request != NULL) thread->request = NULL;
   return request;
 }
@@ -20,7 +26,7 @@ static tvmrt_region_request* take_request(void) {
 /* Waits for the end in any case. */
 static int run(const loaded* self, context* c) {
   TVMRT_RETURN_IF_ERROR(tvmrt__context_start(self, c, true));
-  return tvmrt__context_finish(self, c, false);
+  return tvmrt__context_finish(self, c);
 }
 
 /* The caller may free its tensors meanwhile. */
@@ -29,59 +35,40 @@ static int start_with_copies(const loaded* self, context* c) {
   return tvmrt__context_start(self, c, false);
 }
 
-/* The context is returned at the run's end, and not used afterwards. */
-static int end_started(void* started, bool poll_only) {
-  context* c = started;
-  loaded* self = c->region.runtime;
-  const int rc = tvmrt__context_finish(self, c, poll_only);
-  return rc == TVMRT_DEVICE_BUSY ? rc : tvmrt__context_return(self, c, rc);
-}
-
-/* Replace *c by a context on the chosen device; NULL on failure, or if the CPU is chosen: then
- * *is_cpu. */
-static context* choose(loaded* self, context* c, tvmrt_region_request* r, const TVMValue* args,
-                       const int* codes, int num_args, bool* is_cpu) {
-  tvmrt_device* device = r->choose == NULL ? NULL : r->choose(r->choice_context, &c->region);
-  loaded* other;
-  if (device == NULL || device == self->device) return c;
-  /* Returned before another is taken: two calls that hold one and want one could deadlock. */
-  (void)tvmrt__context_return(self, c, 0);
-  if (tvmrt__is_cpu(device)) {
-    *is_cpu = tvmrt__region_on_cpu(self) == 0;
-    return NULL;
+/* 0 if the region's own device computes this call. -1 if the scheduler chooses the CPU, then
+ * *is_cpu, or a device that cannot compute it. */
+static int choose(const loaded* self, const context* c, const tvmrt_region_request* r,
+                  bool* is_cpu) {
+  const tvmrt_device* device = r->choose(r->context, &c->region);
+  if (device == NULL || strcmp(device->name, self->device->name) == 0) return 0;
+  if (!tvmrt__is_cpu(device)) {
+    return tvmrt__fail_value(
+        "a scheduler chose device '%.60s' for region '%.100s', which was compiled for '%s': choose "
+        "that one, or 'cpu'.",
+        device->name, self->initial.symbol, self->device->name);
   }
-  other = tvmrt__region_on(self, device);
-  return other == NULL ? NULL : tvmrt__context_take(other, args, codes, num_args);
-}
-
-/* Execute a call as a scheduler requests. A region with CPU fallback must wait for the result. */
-static int run_requested(const loaded* self, context* c, tvmrt_region_request* r) {
-  loaded* on = c->region.runtime;
-  int rc;
-  if (!r->is_deferred || self->falls_back) return tvmrt__context_return(on, c, run(on, c));
-  rc = start_with_copies(on, c);
-  if (rc != 0 || !c->is_started) return tvmrt__context_return(on, c, rc);
-  r->started = c;
-  r->end = end_started;
-  return 0;
+  if (!self->falls_back) {
+    return tvmrt__fail_value(
+        "region '%.100s' has no code for the CPU: compile the network with device_fallback.",
+        self->initial.symbol);
+  }
+  *is_cpu = true;
+  return -1;
 }
 
 /* A scheduler's request is taken in any case: otherwise the next region would take it. */
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   loaded* self = resource;
-  tvmrt_region_request* request = take_request();
+  const tvmrt_region_request* request = take_request();
   context* c = tvmrt__context_take(self, args, codes, num_args);
   bool is_cpu = false;
-  int rc = -1;
+  int rc = c == NULL ? -1 : 0;
   (void)out;
   (void)out_code;
-  if (c != NULL && request != NULL) c = choose(self, c, request, args, codes, num_args, &is_cpu);
-  if (c != NULL && request != NULL) {
-    rc = run_requested(self, c, request);
-  } else if (c != NULL) {
-    rc = tvmrt__context_return(self, c, run(self, c));
-  }
+  if (rc == 0 && request != NULL) rc = choose(self, c, request, &is_cpu);
+  if (rc == 0) rc = run(self, c);
+  if (c != NULL) (void)tvmrt__context_return(self, c, rc);
   /* If the scheduler chose the CPU, the failure only makes generated code call it: not counted as a
    * fallback. */
   if (rc != 0 && self->falls_back && !is_cpu) tvmrt__record_fallback(self);
@@ -107,7 +94,7 @@ int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValu
 /* The handle must be from the start function, and used once: generated code ensures this. */
 int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
-  const loaded* self = resource;
+  loaded* self = resource;
   context* c = num_args == 1 && codes[0] == kTVMOpaqueHandle ? args[0].v_handle : NULL;
   (void)out;
   (void)out_code;
@@ -115,5 +102,5 @@ int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue
     return tvmrt__fail_value("region '%.100s': no run was started; start one before waiting.",
                              self->first.region.symbol);
   }
-  return end_started(c, false);
+  return tvmrt__context_return(self, c, tvmrt__context_finish(self, c));
 }

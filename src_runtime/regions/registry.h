@@ -35,7 +35,6 @@ int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* gra
 int tvmrt__region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region);
 int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                           int32_t num_shapes);
-int tvmrt__region_offer(tvmrt_region* region, tvmrt_device* device);
 
 /* The device "cpu", which is always available. */
 int tvmrt__enter_cpu(void);

@@ -21,13 +21,11 @@ typedef struct worker {
  * threads. */
 enum { MAX_QUEUES = 64 };
 
-/* The steps of a run on one device, in the order in which they must begin. */
+/* The steps of a run on one device, which begin in order. */
 typedef struct lane {
-  const char* device;   /* borrowed from the plan's first step on it */
-  const int32_t* steps; /* in `lane_steps` */
-  int32_t count;
-  int32_t next;    /* step to begin */
-  uint32_t queues; /* of the device */
+  const char* device; /* borrowed from the plan's first step on it */
+  uint32_t queues;    /* of the device */
+  int32_t next;       /* step to begin, or a step before it that is another lane's */
 } lane;
 
 /* Stored in plan->privacy. */
@@ -36,10 +34,8 @@ typedef struct active_run {
   struct active_run* next; /* in `active_runs` */
   lane* lanes;
   int32_t num_lanes;
-  int32_t* lane_steps;      /* the steps of all lanes, consecutively */
-  int32_t* num_pending;     /* per step: steps that must end before it */
-  int32_t* first_successor; /* per step: position in `successor` of the steps that wait for it */
-  int32_t* successor;
+  int32_t* lane_of;  /* per step: index of its lane */
+  bool* has_ended;   /* per step */
   int32_t remaining; /* steps that have not ended */
   int32_t busy;      /* steps that are running */
   bool is_stopped;   /* a step failed, or the run was cancelled: no more steps begin */
@@ -81,7 +77,7 @@ static int set_up(void) {
 }
 
 /* Linear search by name, as devices are few. NULL if the run has no step on the device. */
-static lane* lane_of(const active_run* f, const char* device) {
+static lane* find_lane(const active_run* f, const char* device) {
   int32_t i;
   for (i = 0; i < f->num_lanes; ++i) {
     if (strcmp(f->lanes[i].device, device) == 0) return &f->lanes[i];
@@ -89,16 +85,29 @@ static lane* lane_of(const active_run* f, const char* device) {
   return NULL;
 }
 
+/* Whether the lane's next step may begin. A later one has to wait even if it could, so that all
+ * runs have the same order. */
+static bool is_ready(const active_run* f, lane* l) {
+  const tvmrt_plan* plan = f->plan;
+  const tvmrt_step* step;
+  int32_t i;
+  while (l->next < plan->num_steps && f->lane_of[l->next] != l - f->lanes) ++l->next;
+  if (l->next == plan->num_steps) return false;
+  step = &plan->steps[l->next];
+  for (i = 0; i < step->num_after; ++i) {
+    if (!f->has_ended[step->after[i]]) return false;
+  }
+  return true;
+}
+
 /* The next step of a device, of the oldest run that has one ready. A linear search: runs are
  * few. */
 static active_run* next_step(const char* device, int32_t* out_step) {
   active_run* f;
   for (f = active_runs; f != NULL; f = f->next) {
-    lane* l = f->is_stopped ? NULL : lane_of(f, device);
-    /* Only the lane's next step: a later one has to wait even if ready, so that all runs have the
-     * same order. */
-    if (l == NULL || l->next == l->count || f->num_pending[l->steps[l->next]] > 0) continue;
-    *out_step = l->steps[l->next++];
+    lane* l = f->is_stopped ? NULL : find_lane(f, device);
+    if (l == NULL || !is_ready(f, l)) continue;
+    *out_step = l->next++;
     return f;
   }
   return NULL;
@@ -112,35 +121,40 @@ static void finish_run(active_run* f) {
   f->is_active = false;
 }
 
-/* Whether a thread other than that of the ended step may take one of this device. The thread itself
- * looks for its next step without being woken. */
-static bool should_wake(const active_run* f, const char* of, const char* ended) {
-  const lane* l = lane_of(f, of);
-  return strcmp(of, ended) != 0 || (l != NULL && l->queues > 1);
+/* Whether the end of a step lets a thread other than its own begin one. That thread itself looks
+ * for its next step without being woken. */
+static bool lets_others_begin(const active_run* f, int32_t ended) {
+  int32_t i;
+  int32_t k;
+  for (i = 0; i < f->num_lanes; ++i) {
+    lane* l = &f->lanes[i];
+    const tvmrt_step* step;
+    if ((i == f->lane_of[ended] && l->queues == 1) || !is_ready(f, l)) continue;
+    step = &f->plan->steps[l->next];
+    for (k = 0; k < step->num_after; ++k) {
+      if (step->after[k] == ended) return true;
+    }
+  }
+  return false;
 }
 
-/* After a step: update the steps that wait for it. Other threads are woken if one is ready. */
-static void end_step(active_run* f, int32_t step, int rc, const char* device) {
-  bool wake = false;
-  int32_t i;
+/* Called with the lock held. Running steps continue to their end after a failure: a device's step
+ * cannot be aborted. */
+static void end_step(active_run* f, int32_t step, int rc) {
   --f->busy;
   --f->remaining;
-  /* Running steps continue to their end: a device's step cannot be aborted. */
+  f->has_ended[step] = true;
   if (rc != 0) f->is_stopped = true;
-  for (i = f->first_successor[step]; i < f->first_successor[step + 1]; ++i) {
-    const int32_t successor = f->successor[i];
-    if (--f->num_pending[successor] == 0)
-      wake |= should_wake(f, f->plan->steps[successor].device, device);
-  }
   if (f->busy == 0 && (f->remaining == 0 || f->is_stopped)) {
     finish_run(f);
-    wake = true;
+    tvmrt__wake_all(&changed);
+  } else if (!f->is_stopped && lets_others_begin(f, step)) {
+    tvmrt__wake_all(&changed);
   }
-  if (wake) tvmrt__wake_all(&changed);
 }
 
 /* The only place where steps run: without the lock. A step of a cancelled run ends as failed, which
- * stops the flight; it is removed when its running steps have ended. */
+ * stops the run; it is removed when its running steps have ended. */
 static void* worker_main(void* argument) {
   const worker* w = argument;
   tvmrt__lock(&lock);
@@ -156,28 +170,27 @@ static void* worker_main(void* argument) {
     tvmrt__unlock(&lock);
     rc = f->plan->is_cancelled(f->plan) ? -1 : f->plan->run_step(f->plan, step);
     tvmrt__lock(&lock);
-    end_step(f, step, rc, w->device);
+    end_step(f, step, rc);
   }
   return NULL;
 }
 
-/* Detached, as workers never end: `w` stays valid as long as the process lives. */
-static int start_thread(worker* w) {
-  const int rc = tvmrt__thread_start_detached(worker_main, w);
-  if (rc == 0) return 0;
-  return tvmrt__fail("OSError: no thread for device '%.60s' (error %d).", w->device, rc);
-}
-
-/* Called with the lock held. Workers stay: there is one per queue of a device. */
+/* Called with the lock held. Workers stay: there is one per queue of a device. Their threads are
+ * detached, and never end: `w` stays valid as long as the process lives. */
 static int ensure_worker(const char* device, uint32_t queue) {
   worker* w = workers;
+  int rc = -1;
   while (w != NULL && (w->queue != queue || strcmp(w->device, device) != 0)) w = w->next;
   if (w != NULL) return 0;
   w = tvmrt__calloc(1, sizeof(*w));
   if (w == NULL) return -1;
-  w->device = tvmrt__strdup(device);
   w->queue = queue;
-  if (w->device == NULL || start_thread(w) != 0) {
+  w->device = tvmrt__strdup(device);
+  if (w->device != NULL) {
+    rc = tvmrt__thread_start_detached(worker_main, w);
+    if (rc != 0) tvmrt__set_error("OSError: no thread for device '%.60s' (error %d).", device, rc);
+  }
+  if (rc != 0) {
     free(w->device);
     free(w);
     return -1;
@@ -185,17 +198,6 @@ static int ensure_worker(const char* device, uint32_t queue) {
   w->next = workers;
   workers = w;
   return 0;
-}
-
-/* Also for a partially built flight. A plan lives until its flight has ended, so no worker reads
- * this memory any more. */
-static void free_run(active_run* f) {
-  free(f->lanes);
-  free(f->lane_steps);
-  free(f->num_pending);
-  free(f->first_successor);
-  free(f->successor);
-  free(f);
 }
 
 /* 1 also for a missing device, which the CPU replaces. */
@@ -207,49 +209,26 @@ static uint32_t count_queues(const char* name) {
   return device->num_queues < MAX_QUEUES ? device->num_queues : MAX_QUEUES;
 }
 
-/* Sort the steps into lanes, each in order. */
-static void fill_lanes(active_run* f) {
-  const tvmrt_plan* plan = f->plan;
-  int32_t at = 0;
-  int32_t i;
-  int32_t k;
-  for (i = 0; i < plan->num_steps; ++i) {
-    lane* l = lane_of(f, plan->steps[i].device);
-    if (l != NULL) continue;
-    l = &f->lanes[f->num_lanes++];
-    l->device = plan->steps[i].device;
-    l->queues = count_queues(l->device);
-    l->steps = f->lane_steps + at;
-    for (k = i; k < plan->num_steps; ++k) {
-      if (strcmp(plan->steps[k].device, l->device) != 0) continue;
-      f->lane_steps[at++] = k;
-      ++l->count;
-    }
-  }
+/* A plan lives until its run has ended, so no worker reads this memory any more. */
+static void free_run(active_run* f) {
+  free(f->lanes);
+  free(f->lane_of);
+  free(f->has_ended);
+  free(f);
 }
 
-/* Invert the dependencies: count per step, sum up, fill from the ends. The steps that wait for step
- * s are then at first_successor[s] to first_successor[s + 1]. */
-static int fill_successors(active_run* f) {
-  const tvmrt_plan* plan = f->plan;
-  const int32_t count = plan->num_steps;
-  size_t total = 0;
+/* Assign the steps to lanes, in the order of the lanes' first steps. */
+static void fill_lanes(active_run* f) {
   int32_t i;
-  int32_t k;
-  for (i = 0; i < count; ++i) {
-    total += (size_t)plan->steps[i].num_after;
-    for (k = 0; k < plan->steps[i].num_after; ++k) ++f->first_successor[plan->steps[i].after[k]];
-  }
-  if (total > INT32_MAX) return tvmrt__fail_memory(total);
-  f->successor = tvmrt__calloc(total, sizeof(*f->successor));
-  if (f->successor == NULL) return -1;
-  for (i = 1; i <= count; ++i) f->first_successor[i] += f->first_successor[i - 1];
-  for (i = 0; i < count; ++i) {
-    for (k = 0; k < plan->steps[i].num_after; ++k) {
-      f->successor[--f->first_successor[plan->steps[i].after[k]]] = i;
+  for (i = 0; i < f->plan->num_steps; ++i) {
+    lane* l = find_lane(f, f->plan->steps[i].device);
+    if (l == NULL) {
+      l = &f->lanes[f->num_lanes++];
+      l->device = f->plan->steps[i].device;
+      l->queues = count_queues(l->device);
     }
+    f->lane_of[i] = (int32_t)(l - f->lanes);
   }
-  return 0;
 }
 
 /* Once per plan, before its runs: data that all runs share. Reads the devices' numbers of
@@ -257,28 +236,22 @@ static int fill_successors(active_run* f) {
 static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   const size_t count = (size_t)plan->num_steps;
   active_run* f = tvmrt__calloc(1, sizeof(*f));
-  int rc = -1;
   (void)scheduler;
   if (f == NULL) return -1;
   f->plan = plan;
   f->lanes = tvmrt__calloc(count, sizeof(*f->lanes));
-  f->lane_steps = tvmrt__calloc(count, sizeof(*f->lane_steps));
-  f->num_pending = tvmrt__calloc(count, sizeof(*f->num_pending));
-  f->first_successor = tvmrt__calloc(count + 1, sizeof(*f->first_successor));
-  if (f->lanes != NULL && f->lane_steps != NULL && f->num_pending != NULL &&
-      f->first_successor != NULL) {
-    rc = fill_successors(f);
-  }
-  if (rc == 0) {
-    fill_lanes(f);
-    plan->privacy = f;
-  } else {
+  f->lane_of = tvmrt__calloc(count, sizeof(*f->lane_of));
+  f->has_ended = tvmrt__calloc(count, sizeof(*f->has_ended));
+  if (f->lanes == NULL || f->lane_of == NULL || f->has_ended == NULL) {
     free_run(f);
+    return -1;
   }
-  return rc;
+  fill_lanes(f);
+  plan->privacy = f;
+  return 0;
 }
 
-/* The runtime waits for a run before it ends the plan, so no flight is active. */
+/* The runtime waits for a run before it ends the plan. */
 static void async_post_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   (void)scheduler;
   free_run(plan->privacy);
@@ -297,9 +270,8 @@ static int start_run(active_run* f) {
     }
     f->lanes[i].next = 0;
   }
-  /* The executor's previous run has ended, so its counters may be reset. */
-  for (i = 0; i < f->plan->num_steps; ++i) f->num_pending[i] = f->plan->steps[i].num_after;
   f->remaining = f->plan->num_steps;
+  memset(f->has_ended, 0, (size_t)f->remaining * sizeof(*f->has_ended));
   f->is_stopped = false;
   if (f->remaining == 0) return 0; /* no step would ever end it */
   f->is_active = true;

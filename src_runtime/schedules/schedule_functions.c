@@ -1,107 +1,54 @@
-/* The graph executor's functions for schedulers, and the list of schedulers.
- *
- * The list of schedulers is global, guarded by its own lock, which is not held while a scheduler is
- * called. Executors copy schedulers that they find. "sync" and "async" always exist. */
-#include <inttypes.h>
-#include <stddef.h>
-#include <stdlib.h>
+/* The library of schedulers, libtvmrt_schedules: the graph executor's functions. */
 #include <string.h>
+#include <tvm/runtime/plugin.h>
 
-#include "../base/json.h"
-#include "../platform/threads.h"
-#include "graph_steps.h"
+#include "schedule.h"
 
-/* Runs all steps on the calling thread; the first failure ends the run. */
-static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
-  int32_t i;
-  (void)scheduler;
-  for (i = 0; i < plan->num_steps; ++i) {
-    if (plan->is_cancelled(plan)) return -1;
-    TVMRT_RETURN_IF_ERROR(plan->run_step(plan, i));
+static const tvmrt_schedule_functions own_functions;
+
+/* Steps are made when a scheduler is first needed: most executors need none. */
+static int set_scheduler_copy(tvmrt_graph_executor* g, const tvmrt_scheduler* scheduler) {
+  if (g->base.schedule == NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__schedule_new(g, &g->base.schedule));
+    g->base.schedule->head.functions = &own_functions;
   }
-  return 0;
+  return tvmrt__schedule_choose(g->base.schedule, scheduler);
 }
 
-/* No pre_run and no wait: the run has finished when run() returns. */
-static const tvmrt_scheduler sync_scheduler = {
-    .struct_bytes = sizeof(sync_scheduler),
-    .name = "sync",
-    .run = run_in_order,
-};
-
-/* Schedulers that users added; never removed, since executors have copies of them. */
-typedef struct registered {
+static int set_scheduler_named(tvmrt_graph_executor* g, const char* name) {
   tvmrt_scheduler scheduler;
-  struct registered* next;
-} registered;
-
-static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
-static registered* first;
-
-/* Called with the lock held. The result stays valid: schedulers are never removed. */
-static const tvmrt_scheduler* find_locked(const char* name) {
-  const registered* a = first;
-  if (strcmp(name, sync_scheduler.name) == 0) return &sync_scheduler;
-  if (strcmp(name, tvmrt__async_scheduler.name) == 0) return &tvmrt__async_scheduler;
-  while (a != NULL && strcmp(a->scheduler.name, name) != 0) a = a->next;
-  return a == NULL ? NULL : &a->scheduler;
+  TVMRT_RETURN_IF_ERROR(tvmrt__scheduler_find(name, &scheduler));
+  return set_scheduler_copy(g, &scheduler);
 }
 
-/* A copy, so that callers need no lock afterwards. */
-int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
-  const tvmrt_scheduler* found;
-  tvmrt__lock(&lock);
-  found = find_locked(name);
-  if (found != NULL) *out = *found;
-  tvmrt__unlock(&lock);
-  if (found != NULL) return 0;
-  return tvmrt__fail_value(
-      "there is no scheduler '%.60s'; use 'sync', 'async' or one that tvmrt_scheduler_register() "
-      "has added.",
-      name);
-}
-
-/* The size of the first version of tvmrt_scheduler. */
-#define FIRST_BYTES (offsetof(tvmrt_scheduler, privacy) + sizeof(void*))
-
-/* Plug-ins may be older or newer than this library: slots that they lack are NULL, slots that this
- * library does not know are ignored. */
-void tvmrt__scheduler_copy(tvmrt_scheduler* to, const tvmrt_scheduler* from) {
-  const size_t stated_bytes = from->struct_bytes;
-  memset(to, 0, sizeof(*to));
-  memcpy(to, from, stated_bytes < sizeof(*to) ? stated_bytes : sizeof(*to));
-  to->struct_bytes = sizeof(*to);
-}
-
-/* Called with the lock held. The name is borrowed and must stay valid, see device.h. */
-static int add_scheduler(const tvmrt_scheduler* scheduler) {
-  registered* a;
-  if (find_locked(scheduler->name) != NULL) {
-    return tvmrt__fail_value("there is a scheduler '%.60s' already; names must be unique.",
-                             scheduler->name);
+/* The device of an operator if no earlier one has it, so that each is looked up once; else NULL. The
+ * CPU has no scheduler of its own. */
+static const char* new_device(const tvmrt_graph_executor* g, size_t op) {
+  const char* name = g->graph.nodes[g->ops[op].node].device;
+  size_t i;
+  if (name == NULL || strcmp(name, "cpu") == 0) return NULL;
+  for (i = 0; i < op; ++i) {
+    const char* earlier = g->graph.nodes[g->ops[i].node].device;
+    if (earlier != NULL && strcmp(earlier, name) == 0) return NULL;
   }
-  a = tvmrt__calloc(1, sizeof(*a));
-  if (a == NULL) return -1;
-  tvmrt__scheduler_copy(&a->scheduler, scheduler);
-  a->next = first;
-  first = a;
-  return 0;
+  return name;
 }
 
-/* The struct is copied; its name and `privacy` are borrowed forever: it is never removed. */
-static int register_scheduler(const tvmrt_scheduler* scheduler) {
-  int rc;
-  if (scheduler == NULL || scheduler->struct_bytes < FIRST_BYTES || scheduler->name == NULL ||
-      scheduler->name[0] == '\0' || scheduler->run == NULL) {
-    return tvmrt__fail_value(
-        "tvmrt_scheduler_register: a scheduler needs struct_bytes of %zu or more, a name and the "
-        "slot 'run'.",
-        FIRST_BYTES);
+/* The first device in the order of nodes that provides a scheduler decides; otherwise graphs with
+ * stated dependencies overlap, and others run in order without a scheduler. */
+static int choose_default(tvmrt_graph_executor* g) {
+  size_t i;
+  for (i = 0; i < g->num_ops; ++i) {
+    const char* name = new_device(g, i);
+    tvmrt_device* device = NULL;
+    tvmrt_scheduler scheduler;
+    /* if it cannot start, loading its library has failed, or the CPU's code is available */
+    if (name != NULL && tvmrt_device_find(name, &device) != 0) tvmrt__forget_error();
+    if (device == NULL || device->scheduler == NULL) continue;
+    tvmrt__scheduler_copy(&scheduler, device->scheduler);
+    return set_scheduler_copy(g, &scheduler);
   }
-  tvmrt__lock(&lock);
-  rc = add_scheduler(scheduler);
-  tvmrt__unlock(&lock);
-  return rc;
+  return tvmrt__graph_has_order(g) ? set_scheduler_named(g, "async") : 0;
 }
 
 /* (name) */
@@ -110,14 +57,14 @@ TVMRT_GRAPH_METHOD(set_scheduler, "set_scheduler") {
   (void)out, (void)out_code;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
-  return tvmrt__graph_set_scheduler(g, name);
+  return set_scheduler_named(g, name);
 }
 
 /* Start a run and return: inputs must not change until wait() reports its end. */
 TVMRT_GRAPH_METHOD(run_async, "run_async") {
   (void)in, (void)out, (void)out_code;
   /* A run that is started without a chosen scheduler should overlap. */
-  if (g->base.schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
+  if (g->base.schedule == NULL) TVMRT_RETURN_IF_ERROR(set_scheduler_named(g, "async"));
   TVMRT_RETURN_IF_ERROR(tvmrt__graph_begin_run(g));
   return tvmrt__schedule_start(g->base.schedule);
 }
@@ -146,83 +93,30 @@ TVMRT_NATIVE(wait_started) {
   return rc != 0 ? rc : tvmrt__ret_int(out, out_code, ended);
 }
 
-/* No further step begins; wait() then fails with CancelledError. Thread-safe. Does not lock the
- * executor, since a run may use it: `schedule` never changes once it is made, and the lock guards
- * the flag. */
-TVMRT_NATIVE(cancel) {
-  tvmrt_graph_executor* g = resource_handle;
-  tvmrt_schedule* s = g->base.schedule;
-  TVMRT_ARGS("cancel");
-  if (s == NULL) return 0;
-  tvmrt__lock(&s->lock);
-  s->is_cancelled = true;
-  tvmrt__unlock(&s->lock);
-  return 0;
-}
-
-/* A step that did not run has no times, and the position -1. */
-static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt_buf* text) {
-  const tvmrt_step* step = &s->steps[i];
-  const tvmrt_step_time* time = &s->times[i];
-  int32_t k;
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__buf_printf(text, "%s{\"step\": %d, \"name\": ", i == 0 ? "" : ", ", (int)i));
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, step->name));
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ", \"device\": "));
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, step->device));
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(text, ", \"position\": %d, \"after\": [",
-                                          time->begin > 0 ? (int)time->position : -1));
-  for (k = 0; k < step->num_after; ++k) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(text, "%s%d", k == 0 ? "" : ", ", (int)step->after[k]));
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, "]"));
-  if (with_times && time->begin > 0) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
-        text, ", \"begin_us\": %" PRId64 ", \"end_us\": %" PRId64,
-        (int64_t)((time->begin - s->started) * 1e6), (int64_t)((time->end - s->started) * 1e6)));
-  }
-  if (time->chosen != NULL) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ", \"chosen\": "));
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, time->chosen));
-  }
-  if (time->fallback != NULL) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ", \"fallback\": "));
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, time->fallback));
-  }
-  return tvmrt__buf_puts(text, "}");
-}
-
-/* ([with times]) -> JSON: scheduler and steps of the last run. Each step has its device and its
- * position among that device's steps, -1 if it did not run; "chosen" is another device that the
- * scheduler chose for it; "fallback" says why its device did not run it, so that the CPU does.
- * Without times the same network always gives the same text. */
-TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
-  const tvmrt_schedule* s = g->base.schedule;
-  tvmrt_buf text = {NULL, 0, 0};
-  int64_t with_times = 0;
-  int32_t i;
-  int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 0, 1));
-  if (in->count == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &with_times));
-  /* Without a scheduler operators run in order, and no times are recorded. */
-  if (s == NULL)
-    return tvmrt__fail_value("get_trace: no scheduler is set; call set_scheduler first.");
-  rc = tvmrt__buf_puts(&text, "{\"scheduler\": ");
-  if (rc == 0) rc = tvmrt__json_write_string(&text, s->scheduler.name);
-  if (rc == 0) rc = tvmrt__buf_puts(&text, ", \"steps\": [");
-  for (i = 0; rc == 0 && i < s->plan.num_steps; ++i) rc = write_step(s, i, with_times != 0, &text);
-  if (rc == 0) rc = tvmrt__buf_puts(&text, "]}");
-  return tvmrt__ret_buf(rc, kTVMStr, &text, out, out_code);
+/* A run without a time limit. */
+static int run(tvmrt_schedule* s) {
+  bool ended;
+  TVMRT_RETURN_IF_ERROR(tvmrt__schedule_start(s));
+  return tvmrt__schedule_wait(s, -1, &ended);
 }
 
 #define METHOD(name, fn) fn,
 static const TVMCPackedFunc methods[] = {TVMRT_SCHEDULE_METHODS(METHOD)};
 
-const tvmrt_schedule_functions tvmrt__own_schedule_functions = {
-    .scheduler_register = register_scheduler,
-    .choose_default = tvmrt__graph_choose_default,
+static const tvmrt_schedule_functions own_functions = {
+    .scheduler_register = tvmrt__scheduler_add,
+    .choose_default = choose_default,
     .check_idle = tvmrt__schedule_check_idle,
-    .run = tvmrt__schedule_run,
+    .run = run,
     .free = tvmrt__schedule_free,
     .methods = methods,
 };
+
+static int enter(void) {
+  tvmrt__schedules_provide(&own_functions);
+  return 0;
+}
+
+/* It stays loaded until the process ends: executors and threads have addresses of its functions. */
+TVMRT_PLUGIN_TABLE = {sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "schedules", NULL, enter, NULL,
+                      TVMRT_SDK_VERSION};

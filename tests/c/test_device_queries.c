@@ -152,6 +152,16 @@ static void test_packed_functions_are_a_device(void** unused) {
   assert_ok(TVMFuncRemoveGlobal("device.scripted.pre_run"));
 }
 
+static void test_the_cpu_is_a_device(void** unused) {
+  tvmrt_device other = {.struct_bytes = sizeof(other), .name = "cpu"};
+  tvmrt_device* cpu;
+  (void)unused;
+  assert_ok(tvmrt_device_find("cpu", &cpu));
+  assert_string_equal(cpu->name, "cpu");
+  other.interface = cpu->interface;
+  assert_fails(tvmrt_device_register(&other), "there is a device 'cpu' already");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       WITH_PROBE(test_compiler_queries_by_packed_functions),
@@ -159,6 +169,7 @@ int main(void) {
       WITH_PROBE(test_failing_queries_are_named),
       WITH_PROBE(test_default_split_makes_convex_groups),
       cmocka_unit_test(test_packed_functions_are_a_device),
+      cmocka_unit_test(test_the_cpu_is_a_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ static int use_executor(TVMValue* args, int* codes, int num_args, TVMRetValueHan
                         void* resource) {
   TVMModuleHandle ex = resource;
   static const char* const functions[] = {"run",  "get_output_info", "get_input_info", "profile",
-                                          "wait", "run_async",       "get_trace"};
+                                          "wait", "run_async"};
   DLTensor* t = args[0].v_handle;
   (void)codes, (void)num_args, (void)ret;
   for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {

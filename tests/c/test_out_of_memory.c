@@ -306,7 +306,7 @@ static int use_debug_executor(void) {
 static int use_scheduler(void) {
   bag b = {0};
   TVMModuleHandle factory = NULL;
-  call create = {0}, choose = {0}, run = {0}, wait = {0}, trace = {0};
+  call create = {0}, choose = {0}, run = {0}, wait = {0};
   int rc = TVMModLoadFromFile(fixture("FIXTURE_GRAPH"), "so", &factory);
   arg_cpu(&create);
   if (rc == 0) rc = keep(&b, &create, call_module(&create, factory, "default"));
@@ -316,7 +316,6 @@ static int use_scheduler(void) {
   if (rc == 0) rc = run_executor(b.values[0].v_handle);
   if (rc == 0) rc = method(&b, &run, "run_async");
   if (rc == 0) rc = method(&b, &wait, "wait");
-  if (rc == 0) rc = method(&b, &trace, "get_trace");
   empty(&b);
   return rc;
 }

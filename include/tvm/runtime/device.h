@@ -307,22 +307,6 @@ TVM_DLL int tvmrt_region_find(TVMModuleHandle module, const char* symbol,
 TVM_DLL int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                                  int32_t num_shapes);
 
-/*!
- * \brief Prepare a region on another device too, so that a scheduler can choose between them for
- * each run; see tvmrt_scheduler.
- *
- * Calls the device's `evaluation`, then `allocate` and `pre_run`, with its own options. All devices
- * share the memory of constants. The prepared region lives as long as the module; offering it again
- * does nothing. The device "cpu" accepts a region if the library has CPU code (device_fallback).
- *
- * \param region [in] From tvmrt_region_find(), or of a plan.
- * \param device [in] From tvmrt_device_find(). It cannot be unregistered while the module lives.
- * Errors:  -1: the device refuses the region or fails to prepare it, or it supports only dense
- *          tensors and the region's boundary has channels innermost.
- * Threads: thread-safe.
- */
-TVM_DLL int tvmrt_region_offer(tvmrt_region* region, tvmrt_device* device);
-
 /*! @} */
 /*!
  * \name Plug-ins

@@ -27,9 +27,6 @@ typedef struct tvmrt_step {
   int32_t num_after;
 } tvmrt_step;
 
-/*! \brief A step in progress; owned by the runtime, valid until the end of the run. */
-typedef struct tvmrt_event tvmrt_event;
-
 /*! \brief The steps of one executor and the functions that run them. Owned by the runtime. */
 typedef struct tvmrt_plan {
   const tvmrt_step* steps;
@@ -37,27 +34,11 @@ typedef struct tvmrt_plan {
   /*! Run one step and wait for it; 0, or -1 with the error text on the calling thread. Callable
    * from any thread; each step at most once per run, after the steps in `after`. */
   int (*run_step)(struct tvmrt_plan* plan, int32_t step);
-  /*! Whether the user cancelled the run: steps that have not begun should not begin. */
+  /*! Whether the executor is being freed: steps that have not begun should not begin. */
   int (*is_cancelled)(struct tvmrt_plan* plan);
   void* privacy;       /*!< The scheduler's private data, per executor. */
   void* runtime;       /*!< The runtime's private data. */
   size_t struct_bytes; /*!< Size of this struct in the runtime: fields past it do not exist. */
-  /*! The region that a step computes, for its operators and the types and shapes of its tensors;
-   * NULL: a step of the CPU. Borrowed; lives as long as the plan. `data`: see choose. */
-  tvmrt_region* (*region)(struct tvmrt_plan* plan, int32_t step);
-  /*!
-   * Begin a step; `event` reports its end. A region whose device has `async_run` continues after
-   * this returns; other steps, and regions with CPU fallback code, have ended by then. The rules of
-   * run_step apply. 0, or -1 with the error text: the step failed, and there is no event.
-   */
-  int (*begin_step)(struct tvmrt_plan* plan, int32_t step, tvmrt_event** out_event);
-  /*!
-   * Wait for a step that begin_step began; on any thread, one at a time per event. try_wait 0:
-   * block until it has ended; 1: do not block. 0: it has ended; TVMRT_DEVICE_BUSY: not yet
-   * (try_wait 1 only); -1: it failed. Repeated calls return the final result. Wait for each event
-   * before the run ends: otherwise the runtime does it, and the run fails.
-   */
-  int (*end_step)(struct tvmrt_plan* plan, tvmrt_event* event, int try_wait);
 } tvmrt_plan;
 
 /*! \brief A scheduler. Copied by tvmrt_scheduler_register(). Called by the executor's user: by one
@@ -77,12 +58,11 @@ typedef struct tvmrt_scheduler {
   void (*post_run)(const struct tvmrt_scheduler* scheduler, tvmrt_plan* plan);
   void* privacy; /*!< The scheduler's private data, shared by all executors. */
   /*!
-   * Optional. Choose the device that computes a step's region: called by run_step and begin_step on
-   * their thread, each time the region is about to run. `data` of `region` holds the tensors of
-   * this call, with their current extents and memory; values of inputs may be read if they lie in
-   * the host's memory. Returns a device, which is first offered the region by tvmrt_region_offer()
-   * if necessary (which takes time: see pre_run); or NULL: the device that the region was compiled
-   * for. If the device refuses the region, the step fails.
+   * Optional. Choose the device that computes a step's region: called by run_step on its thread,
+   * each time the region is about to run. `data` of `region` holds the tensors of this call, with
+   * their current extents and memory; values of inputs may be read if they lie in the host's
+   * memory. Returns NULL, the device that the region was compiled for, or the device "cpu", which
+   * needs a library with device_fallback. With another device the step fails.
    */
   tvmrt_device* (*choose)(const struct tvmrt_scheduler* scheduler, tvmrt_plan* plan, int32_t step,
                           const tvmrt_region* region);

@@ -33,7 +33,6 @@ for kind in ("graph", "aot"):
     found[kind] = {
         "y": network.get_output(0).numpy().tolist(),
         "fallbacks": tvmrt.device_fallbacks(network),
-        "trace": network.get_trace()["steps"] if kind == "graph" else None,
     }
 print(json.dumps(found))
 """
@@ -85,6 +84,3 @@ def test_fallback(libraries, tmp_path, macros, environment, reason):
     warnings = [line for line in done.stderr.splitlines() if "tvmrt: warning" in line]
     assert len(warnings) == (2 if reason else 0), done.stderr  # one per library
     assert all("the CPU computes region" in line and reason in line for line in warnings)
-    report = [step.get("fallback", "") for step in found["graph"]["trace"]]
-    assert [bool(text) for text in report] == [bool(reason), *[False] * (len(report) - 1)]
-    assert (reason or "") in report[0]

@@ -154,3 +154,17 @@ def test_missing_device_error_names_the_package(monkeypatch):
         r"/opt/my/devices:.*load its plug-in before .tvmrt.load_device_plugin",
     ):
         simulated.load_regions("absent", {"r": 1})
+
+
+def test_device_of_functions_ends_its_regions():
+    ended = []
+    simulated.add_device("ending", 0)
+    tvmrt.register_func("device.ending.post_run", ended.append)
+    try:
+        module = simulated.load_regions("ending", {"first": 1, "second": 2})
+        assert ended == []
+        del module
+        assert ended == ["first", "second"]
+    finally:
+        tvmrt.runtime.remove_global_func("device.ending.post_run")
+        simulated.remove_device("ending")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from tvmrt.runtime.executor.base import Executor
@@ -69,8 +68,8 @@ class GraphModule(Executor):
     def run_async(self) -> None:
         """Start a run and return; the default scheduler is "async".
 
-        Until :meth:`wait` has returned True or raised, only :meth:`wait` and :meth:`cancel` may be
-        called, and tensors set without a copy must not change.
+        Until :meth:`wait` has returned True or raised, no other method may be called, and tensors
+        set without a copy must not change.
         """
         self.module["run_async"]()
 
@@ -90,28 +89,6 @@ class GraphModule(Executor):
         Raises
         ------
         TVMError
-            If a step failed (with the reason) or the run was cancelled.
+            If a step failed, with the reason.
         """
         return bool(self.module["wait"](timeout_ms))
-
-    def cancel(self) -> None:
-        """Cancel the run before its next step; :meth:`wait` then raises. Thread-safe."""
-        self.module["cancel"]()
-
-    def get_trace(self, times: bool = False) -> dict[str, Any]:
-        """Return the devices and the order of the steps of the last run.
-
-        Parameters
-        ----------
-        times
-            Whether to add ``begin_us`` and ``end_us`` to each step, in microseconds since the start
-            of the run. Without them, a network has the same trace every time.
-
-        Returns
-        -------
-        dict
-            ``scheduler``, and ``steps`` with ``name``, ``device``, ``position`` among the steps of
-            that device (-1 if it did not run) and ``after``, the steps that had to end before. If
-            the CPU replaced the device, ``fallback`` is the reason.
-        """
-        return json.loads(str(self.module["get_trace"](int(times))))

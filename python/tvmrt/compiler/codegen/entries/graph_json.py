@@ -458,11 +458,9 @@ class _Graph:
         return [self.on_device.get(i, 1) for i in range(len(self.entries))]
 
     def _schedule(self, step: Step, index: int) -> dict[str, str]:
-        """Return attributes for a scheduler: device, region, and the nodes to wait for."""
+        """Return attributes for a scheduler: device, and the nodes to wait for."""
         region = region_of(step.group.root)
-        attrs = {"device": "cpu"}
-        if region is not None:
-            attrs = {"device": region.device, "region": region.symbol}
+        attrs = {"device": "cpu" if region is None else region.device}
         if not self.waits:
             return attrs
         before = self.waits[index - self.first_operator]
