@@ -48,9 +48,9 @@ static void free_thread(void* ptr) {
    * key destructors frees. */
   current_thread = NULL;
   if (thread->free_workspace != NULL) thread->free_workspace(thread);
-  tvmrt__buf_free(&thread->error);
-  tvmrt__buf_free(&thread->ret_text);
-  tvmrt__buf_free(&thread->names);
+  free(thread->error.data); /* memory.c, which has the functions of buffers, reports errors here */
+  free(thread->ret_text.data);
+  free(thread->names.data);
   free(thread); /* a remaining exception object may belong to a finalised interpreter */
 }
 

@@ -329,43 +329,4 @@ TVMRT_NATIVE(optimize_graph) {
   X("judge", judge)             \
   X("split_graph", split_graph) \
   X("optimize_graph", optimize_graph)
-static const tvmrt_builtins device_functions = TVMRT_BUILTINS(SLOTS);
-
-/* The function's resource is a copy of the device's name, which it frees. */
-static int enter_function(const char* device, const char* slot, TVMCPackedFunc fn) {
-  tvmrt_buf name = {NULL, 0, 0};
-  char* resource = tvmrt__strdup(device);
-  tvmrt_func* f = resource == NULL ? NULL : tvmrt__func_new(fn, resource, free);
-  int rc = f == NULL ? -1 : tvmrt__buf_printf(&name, "device.%s.%s", device, slot);
-  if (rc == 0) rc = TVMFuncRegisterGlobal(name.data, f, 1);
-  if (f != NULL) {
-    tvmrt__release(&f->base);
-  } else {
-    free(resource);
-  }
-  tvmrt__buf_free(&name);
-  return rc;
-}
-
-/* On failure some are registered: the caller removes all. */
-int tvmrt__device_enter_functions(const char* name) {
-  const TVMCPackedFunc* fn = device_functions.functions;
-  const char* slot = device_functions.names;
-  for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {
-    TVMRT_RETURN_IF_ERROR(enter_function(name, slot, *fn++));
-  }
-  return 0;
-}
-
-/* If memory for the name is exhausted, the function stays registered, and then fails with an error
- * that there is no such device. */
-void tvmrt__device_remove_functions(const char* device) {
-  const char* slot = device_functions.names;
-  for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {
-    tvmrt_buf name = {NULL, 0, 0};
-    if (tvmrt__buf_printf(&name, "device.%s.%s", device, slot) == 0) {
-      (void)TVMFuncRemoveGlobal(name.data);
-    }
-    tvmrt__buf_free(&name);
-  }
-}
+const tvmrt_builtins tvmrt__device_slot_functions = TVMRT_BUILTINS(SLOTS);

@@ -5,6 +5,7 @@
 #include "registry.h"
 
 extern const tvmrt_builtins tvmrt__region_builtins;
+extern const tvmrt_builtins tvmrt__device_slot_functions;
 extern const tvmrt_builtins tvmrt__region_module_builtins;
 
 static const tvmrt_device_functions functions = {
@@ -24,6 +25,7 @@ static int enter(void) {
   static const tvmrt_builtins* const tables[] = {&tvmrt__region_builtins,
                                                  &tvmrt__region_module_builtins, NULL};
   TVMRT_RETURN_IF_ERROR(tvmrt__globals_enter(tables));
+  tvmrt__devices_set_functions(&tvmrt__device_slot_functions);
   tvmrt__devices_provide(&functions);
   tvmrt__devices_enter_builtin();
   return 0;

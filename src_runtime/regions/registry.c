@@ -1,13 +1,8 @@
-/* Devices by name: registering, finding, unregistering.
- *
- * A name is looked up in this order: registered devices, those that are part of this library,
- * plug-ins in their folders, plug-ins with the prefix `device.<name>.`, packed functions of a front
- * end, and finally the front end's installed packages. A found device becomes an entry until it is
- * unregistered.
+/* Registered devices: registering, unregistering, options.
  *
  * An entry has copies of the device's structs, so that slots unknown to an older plug-in are NULL
  * here, and a stable address while the device is registered. tvmrt_device_find() returns it
- * borrowed; tvmrt__device_take() counts users, and a device with users cannot be unregistered. */
+ * borrowed; a device that tvmrt__device_hold() counts cannot be unregistered. */
 #include "registry.h"
 
 #include <stdatomic.h>
@@ -27,9 +22,10 @@ typedef struct entry {
   char* own_name; /* of a scripted device; NULL: it has registered its functions itself */
 } entry;
 
-/* One lock for all, shared with plug-ins: devices are rarely registered. It is recursive, because
- * the registry calls a plug-in's registration function, which calls the registry. */
+/* One lock for all, shared with plug-ins: devices are rarely registered. It is recursive, because a
+ * look-up calls a plug-in's registration function, which calls the registry. */
 static entry* first;
+static const tvmrt_builtins* slot_functions; /* set before the first device is registered */
 
 static void lock_registry(void) { tvmrt__loading_begin(); }
 static void unlock_registry(void) { tvmrt__loading_end(); }
@@ -53,10 +49,12 @@ static int enter_builtin(tvmrt_builtin_device* b) {
   return rc;
 }
 
-static tvmrt_builtin_device cpu = {"cpu", tvmrt__enter_cpu, false, false};
+/* Registered like any other device, so that schedulers and tools need no special case. */
+static int enter_cpu(void) { return tvmrt__device_register(&tvmrt__cpu_device); }
 
-/* Returns 0 for a name that is not a built-in device's. */
-static int enter_builtin_named(const char* name) {
+static tvmrt_builtin_device cpu = {"cpu", enter_cpu, false, false};
+
+int tvmrt__device_enter_builtin(const char* name) {
   tvmrt_builtin_device* b;
   if (strcmp(cpu.name, name) == 0) return enter_builtin(&cpu);
   for (b = tvmrt__builtin_devices; b->name != NULL; ++b) {
@@ -77,11 +75,13 @@ void tvmrt__devices_enter_builtin(void) {
   unlock_registry();
 }
 
+void tvmrt__devices_set_functions(const tvmrt_builtins* functions) { slot_functions = functions; }
+
 /* ASCII letters, independent of the program's locale. */
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /* Names become parts of function and file names. */
-static bool is_name(const char* text) {
+bool tvmrt__is_device_name(const char* text) {
   if (text == NULL || !is_letter(*text)) return false;
   while (is_letter(*text) || (*text >= '0' && *text <= '9') || *text == '_') ++text;
   return *text == '\0';
@@ -114,7 +114,7 @@ static int check_device(const tvmrt_device* d) {
         "sizeof(tvmrt_device).",
         d == NULL ? 0 : d->struct_bytes, FIRST_BYTES);
   }
-  if (!is_name(d->name)) {
+  if (!tvmrt__is_device_name(d->name)) {
     return tvmrt__fail_value(
         "tvmrt_device_register: '%.60s' is not a device name; it must be a letter "
         "and "
@@ -202,6 +202,45 @@ static void copy_device(entry* e, const tvmrt_device* device) {
   if (d->optimizer != NULL) d->optimizer = &e->optimizer;
 }
 
+/* The function's resource is a copy of the device's name, which it frees. */
+static int enter_function(const char* device, const char* slot, TVMCPackedFunc fn) {
+  tvmrt_buf name = {NULL, 0, 0};
+  char* resource = tvmrt__strdup(device);
+  tvmrt_func* f = resource == NULL ? NULL : tvmrt__func_new(fn, resource, free);
+  int rc = f == NULL ? -1 : tvmrt__buf_printf(&name, "device.%s.%s", device, slot);
+  if (rc == 0) rc = TVMFuncRegisterGlobal(name.data, f, 1);
+  if (f != NULL) {
+    tvmrt__release(&f->base);
+  } else {
+    free(resource);
+  }
+  tvmrt__buf_free(&name);
+  return rc;
+}
+
+/* On failure some are registered: the caller removes all. */
+static int enter_functions(const char* name) {
+  const TVMCPackedFunc* fn = slot_functions->functions;
+  const char* slot = slot_functions->names;
+  for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {
+    TVMRT_RETURN_IF_ERROR(enter_function(name, slot, *fn++));
+  }
+  return 0;
+}
+
+/* If memory for the name is exhausted, the function stays registered, and then fails with an error
+ * that there is no such device. */
+static void remove_functions(const char* device) {
+  const char* slot = slot_functions->names;
+  for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {
+    tvmrt_buf name = {NULL, 0, 0};
+    if (tvmrt__buf_printf(&name, "device.%s.%s", device, slot) == 0) {
+      (void)TVMFuncRemoveGlobal(name.data);
+    }
+    tvmrt__buf_free(&name);
+  }
+}
+
 /* Record the name for a plug-in that is registering on this thread. */
 static int note_registered(const char* name) {
   const tvmrt_thread* thread = tvmrt__thread();
@@ -214,7 +253,7 @@ static int add_device(const tvmrt_device* device) {
   entry* e;
   int rc;
   /* built-in devices are registered on first use, so that their names cannot be taken before */
-  TVMRT_RETURN_IF_ERROR(enter_builtin_named(device->name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_enter_builtin(device->name));
   if (find_entry(device->name) != NULL) {
     return tvmrt__fail_value("there is a device '%s' already; names must be unique.", device->name);
   }
@@ -228,12 +267,12 @@ static int add_device(const tvmrt_device* device) {
     return rc;
   }
   rc = note_registered(device->name);
-  if (rc == 0) rc = tvmrt__device_enter_functions(device->name);
+  if (rc == 0) rc = enter_functions(device->name);
   if (rc == 0) rc = start_device(e); /* last, so that no failure here leaves it started */
   if (rc == 0) {
     append_entry(e);
   } else {
-    tvmrt__device_remove_functions(device->name);
+    remove_functions(device->name);
     free_entry(e);
   }
   return rc;
@@ -265,7 +304,7 @@ static int remove_device(const char* name) {
   /* the device is first removed from the list, then released; the functions of a scripted one
    * belong to the front end */
   remove_entry(e);
-  if (e->own_name == NULL) tvmrt__device_remove_functions(e->device.name);
+  if (e->own_name == NULL) remove_functions(e->device.name);
   if (e->device.interface->release_device != NULL) {
     (void)e->device.interface->release_device(&e->device);
   }
@@ -283,7 +322,7 @@ int tvmrt__device_unregister(const char* name) {
 }
 
 /* A device whose functions a front end registered becomes an entry on first use. */
-static int add_scripted(const char* name, entry** out) {
+static int add_scripted(const char* name, tvmrt_device** out) {
   entry* e = tvmrt__calloc(1, sizeof(*e));
   bool found = false;
   int rc = -1;
@@ -295,57 +334,19 @@ static int add_scripted(const char* name, entry** out) {
     return rc;
   }
   append_entry(e);
-  *out = e;
+  *out = &e->device;
   return 0;
 }
 
-/* Called with the lock held. A device in C takes precedence over functions of its name. */
-static int find_or_add_scripted(const char* name, entry** out) {
-  *out = find_entry(name);
+tvmrt_device* tvmrt__device_registered(const char* name) {
+  entry* e = find_entry(name);
+  return e == NULL ? NULL : &e->device;
+}
+
+/* A device in C takes precedence over functions of its name. */
+int tvmrt__device_find_scripted(const char* name, tvmrt_device** out) {
+  *out = tvmrt__device_registered(name);
   return *out != NULL ? 0 : add_scripted(name, out);
-}
-
-/* A plug-in with the prefix of the device's functions registers it when it is loaded. */
-static int load_by_prefix(const char* name) {
-  tvmrt_buf function = {NULL, 0, 0};
-  int rc = tvmrt__buf_printf(&function, "device.%s.run", name);
-  if (rc == 0) rc = tvmrt__plugin_load_for(function.data);
-  tvmrt__buf_free(&function);
-  return rc;
-}
-
-/* Called with the lock held. *out is NULL, with result 0, if there is no such device. */
-static int find_or_load(const char* name, entry** out) {
-  bool found; /* the plug-in may contain only a kind of modules, and no device */
-  *out = NULL;
-  if (!is_name(name)) return 0;
-  *out = find_entry(name);
-  if (*out != NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(enter_builtin_named(name));
-  *out = find_entry(name);
-  if (*out != NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(name, &found));
-  if (!found) TVMRT_RETURN_IF_ERROR(tvmrt__plugin_enter_again(name));
-  TVMRT_RETURN_IF_ERROR(load_by_prefix(name));
-  return find_or_add_scripted(name, out);
-}
-
-/* Let the front end search its packages; those of Python declare devices by entry points. */
-static int query_front_end(const char* name) {
-  TVMValue arg = {.v_str = name};
-  int type = kTVMStr;
-  return tvmrt__global_notify("tvmrt.device.find_installed", &arg, &type, 1);
-}
-
-/* Called with the registry locked; unlocked during the front end's search, which takes its own
- * lock, whose holder may be waiting for this one. */
-static int find_or_query(const char* name, entry** out) {
-  int rc = find_or_load(name, out);
-  if (rc != 0 || *out != NULL || !is_name(name)) return rc;
-  unlock_registry();
-  rc = query_front_end(name);
-  lock_registry();
-  return rc == 0 ? find_or_add_scripted(name, out) : rc;
 }
 
 bool tvmrt__device_is_registered(const char* name) {
@@ -356,28 +357,7 @@ bool tvmrt__device_is_registered(const char* name) {
   return found;
 }
 
-/* Borrowed, and not held: it may be unregistered at any time. */
-int tvmrt__device_find(const char* name, tvmrt_device** out_device) {
-  entry* e;
-  int rc;
-  lock_registry();
-  rc = find_or_query(name, &e);
-  *out_device = e == NULL ? NULL : &e->device;
-  unlock_registry();
-  return rc;
-}
-
-/* Held until tvmrt__device_put(). */
-int tvmrt__device_take(const char* name, tvmrt_device** out) {
-  entry* e;
-  int rc;
-  lock_registry();
-  rc = find_or_query(name, &e);
-  if (e != NULL) ++e->users;
-  *out = e == NULL ? NULL : &e->device;
-  unlock_registry();
-  return rc;
-}
+void tvmrt__device_hold(tvmrt_device* device) { ++((entry*)(void*)device)->users; }
 
 /* Accepts NULL. */
 void tvmrt__device_put(tvmrt_device* device) {
@@ -401,22 +381,13 @@ int tvmrt__device_options(tvmrt_device* device, char** out) {
   return rc;
 }
 
-/* Loaded regions keep the options that they were prepared with. */
-int tvmrt__device_set_options(const char* name, const char* options) {
+int tvmrt__device_keep_options(tvmrt_device* device, const char* options) {
+  entry* e = (void*)device;
   char* copy = tvmrt__strdup(options);
-  entry* e = NULL;
-  int rc;
   if (copy == NULL) return -1;
-  lock_registry();
-  rc = find_or_query(name, &e);
-  if (rc == 0 && e == NULL) rc = tvmrt__fail_value("there is no device '%.60s'.", name);
-  if (rc == 0) {
-    free(e->options);
-    e->options = copy;
-  }
-  unlock_registry();
-  if (rc != 0) free(copy);
-  return rc;
+  free(e->options);
+  e->options = copy;
+  return 0;
 }
 
 /* Names are valid while their devices are registered. *out_count may exceed `capacity`. */

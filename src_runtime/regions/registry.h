@@ -37,7 +37,7 @@ int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes
                           int32_t num_shapes);
 
 /* The device "cpu", which is always available. */
-int tvmrt__enter_cpu(void);
+extern const tvmrt_device tvmrt__cpu_device;
 bool tvmrt__is_cpu(const tvmrt_device* device);
 
 /* Options for regions that are prepared from now on; NULL if none were set. *out is owned. */
@@ -66,8 +66,21 @@ int tvmrt__plugin_folders(tvmrt_buf* out);
  * if there is no such function. `name` must live as long as the device. */
 int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found);
 
-/* Global functions `device.<name>.describe` and similar, for a device that is not scripted. */
-int tvmrt__device_enter_functions(const char* name);
-void tvmrt__device_remove_functions(const char* name);
+/* Global functions of each device that is not scripted, as `device.<name>.describe`: set once, before
+ * the first device is registered. */
+void tvmrt__devices_set_functions(const tvmrt_builtins* functions);
+
+/* Parts of a look-up, see find_device.c, which calls them with the registry locked, as
+ * tvmrt__loading_begin() does. */
+bool tvmrt__is_device_name(const char* text);
+/* NULL if no device with this name is registered. */
+tvmrt_device* tvmrt__device_registered(const char* name);
+/* Register a device that is part of this library; 0 also for another name. */
+int tvmrt__device_enter_builtin(const char* name);
+/* A device whose functions a front end registered becomes an entry on first use. */
+int tvmrt__device_find_scripted(const char* name, tvmrt_device** out);
+/* Until tvmrt__device_put(). */
+void tvmrt__device_hold(tvmrt_device* device);
+int tvmrt__device_keep_options(tvmrt_device* device, const char* options);
 
 #endif

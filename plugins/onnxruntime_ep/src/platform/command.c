@@ -3,7 +3,6 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,11 +16,6 @@ int tvmrt_onnxruntime_ep_set_command(const char* command) {
   if (strlen(command) >= sizeof(default_command)) return -1;
   memcpy(default_command, command, strlen(command) + 1);
   return 0;
-}
-
-bool is_open_to_others(const char* folder) {
-  struct stat info;
-  return stat(folder, &info) == 0 && (info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0;
 }
 
 /* 0, or an error number; *code is the exit status. For a host that ignores SIGCHLD the system keeps
