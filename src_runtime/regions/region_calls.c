@@ -5,10 +5,10 @@
  * context in every case.
  *
  * A scheduler's request reaches the region through the struct of the thread, and cannot be an
- * argument: a step calls a function of generated code, TVM's packed function with the arena of the
- * network as its arguments, and only that function makes the region's tensors, whose values the
- * scheduler may want to see. Its signature is fixed, and its libraries are compiled with any
- * version. Data of the region would not do: executors with different schedulers share it. */
+ * argument. A step calls a packed function of generated code with the network's arena; only that
+ * function makes the region's tensors, whose values the scheduler may want to see. Its signature is
+ * TVM's, and libraries of earlier versions stay valid, so it passes nothing else on. The request
+ * cannot be stored in the region either: executors with different schedulers share it. */
 #include "../core/region_request.h"
 #include "loaded_region.h"
 
