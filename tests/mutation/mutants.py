@@ -1,4 +1,4 @@
-"""Measure what the tests beside the code notice: ``python tests/mutation/mutants.py``.
+"""Measure what the tests next to the code notice: ``python tests/mutation/mutants.py``.
 
 One small wrong change at a time is made in a file of a package: another comparison, constant,
 operator, minimum or order. The tests nearest to the file then have a minute: those with its name
@@ -27,7 +27,7 @@ COMPILER = "python/tvmrt/compiler"
 
 @dataclass(frozen=True)
 class Package:
-    """Sources that are changed, and the tests beside them, nearest folders first."""
+    """Sources that are changed, and the tests of them, nearest folders first."""
 
     sources: Sequence[str]
     tests: Sequence[str]

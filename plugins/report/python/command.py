@@ -12,8 +12,6 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.option_groups import GroupedCommand
-from tvmrt.compiler.sdk.codegen import is_unhosted
-from tvmrt.compiler.sdk.pipeline import all_options
 
 if TYPE_CHECKING:
     from tvmrt.compiler.sdk.export import CompiledLibrary
@@ -128,6 +126,8 @@ def _verify(
 ) -> dict[str, Any]:
     """Return the rows of ``tvmrt verify``; non-finite numbers become None."""
     from tvmrt.cli.verify import as_dict, compare_tensors
+    from tvmrt.compiler.sdk.codegen import is_unhosted
+    from tvmrt.compiler.sdk.pipeline import all_options
 
     if requested["board"] or requested["runtime"] == "crt" or is_unhosted(requested["target"]):
         raise click.UsageError(

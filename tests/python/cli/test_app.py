@@ -28,7 +28,7 @@ def test_help_lists_every_command(tvmrt):
     assert [name for name in COMMANDS if f"\n  {name} " in text] == COMMANDS
     listed = " ".join(text[text.index("Commands:") :].split())
     assert "doctor Look at this machine, or at files as if they were linked together" in listed
-    assert "tune Measure the fastest way to compute each layer of the networks MODEL" in listed
+    assert "report Write all data of the network MODEL to one self-contained page" in listed
     assert not re.search(r"\.\.\. [a-z-]+ [A-Z]", listed)  # every sentence is complete
 
 
