@@ -93,3 +93,10 @@ def test_everything_in_the_first_pool_if_it_fits():
 def test_oversized_tensor_exceeds_the_largest_pool():
     places = place_in_pools([Interval(100, 0, 0)], [10, 90], [(0, 1)], [1])
     assert places == [(1, 0)]
+
+
+def test_one_tensor_of_one_pool_does_not_end_the_search():
+    """Both are live at a time; the second one has to leave the pool that both prefer."""
+    intervals = [Interval(100, 0, 1), Interval(100, 0, 1)]
+    places = place_in_pools(intervals, [100, 1000], [[0], [0, 1]], [1, 1])
+    assert places == [(0, 0), (1, 0)]
