@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from runpy import run_path
 
-ROOT = Path(__file__).parents[3]
-BUDGET = ROOT / "tests" / "lint" / "budget.toml"
-TOPS = ("include", "plugins", "python", "src_backend", "src_runtime")
-SUFFIXES = (".c", ".css", ".h", ".html", ".js", ".mjs", ".py")
-
-
-def _lines() -> Counter[str]:
-    """Count the lines of the product by folder: two levels deep, packages of the compiler apart."""
-    found: Counter[str] = Counter()
-    for file in (f for top in TOPS for f in (ROOT / top).rglob("*")):
-        place = file.relative_to(ROOT)
-        if {"tests", "__pycache__", "build"} & {*place.parts} or file.suffix not in SUFFIXES:
-            continue
-        depth = 4 if place.parts[:3] == ("python", "tvmrt", "compiler") else 3
-        folder = "/".join(place.parent.parts[: depth if place.parts[0] == "python" else 2])
-        found[folder] += file.read_text(encoding="utf-8").count("\n")
-    return found
+LINES = run_path(str(Path(__file__).parents[3] / "tests" / "lint" / "lines.py"))
 
 
 def test_the_product_stays_below_its_ceiling():
-    (ceiling,) = re.findall(r"^lines = (\d+)$", BUDGET.read_text(encoding="utf-8"), re.MULTILINE)
-    lines = _lines()
-    total = sum(lines.values())
-    table = "\n".join(f"{count:7,}  {folder}" for folder, count in lines.most_common())
-    assert total <= int(ceiling), f"{total:,} of {int(ceiling):,} lines:\n{table}"
+    lines, ceiling = sum(LINES["count"](LINES["files_here"]()).values()), LINES["ceiling"]()
+    assert lines <= ceiling, (
+        f"{lines:,} of {ceiling:,} lines; 'python tests/lint/lines.py' shows the folders"
+    )
+
+
+def test_lines_count_for_folders():
+    files = {
+        "python/tvmrt/compiler/ir/core/a.py": b"1\n2\n",
+        "python/tvmrt/cli/run.py": b"1\n",
+        "plugins/rpc/src/a.c": b"1\n2\n3\n",
+        "plugins/rpc/tests/a.py": b"1\n",
+        "plugins/rpc/docs/a.md": b"1\n",
+        "tests/c/a.c": b"1\n",
+    }
+    found = LINES["count"]((PurePosixPath(name), text) for name, text in files.items())
+    assert found == {"python/tvmrt/compiler/ir": 2, "python/tvmrt/cli": 1, "plugins/rpc": 3}
+    text = LINES["table"](found, Counter({"python/tvmrt/cli": 3}))
+    assert "        1       -2  python/tvmrt/cli" in text.splitlines()
