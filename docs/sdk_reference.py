@@ -7,7 +7,7 @@ import pkgutil
 import re
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 from tvmrt.compiler import sdk
 
@@ -20,10 +20,14 @@ HEAD = """# What plug-ins import of the compiler
 
 
 def _sentence(found: Any) -> str:
-    """Return the first sentence of a docstring; for other objects their type."""
+    """Return the first sentence of a docstring; for other objects what they are."""
+    if get_origin(found) is not None:
+        return "type"
     if not (inspect.isclass(found) or inspect.isroutine(found)):
-        return f"constant: {type(found).__name__}"
-    text = " ".join((inspect.getdoc(found) or "").split())
+        return f"constant of type {type(found).__name__}"
+    text = " ".join(
+        (inspect.getdoc(found) or "Importer of the ONNX operator of this name.").split()
+    )
     match = re.match(r"(.*?)(?<!e\.g)\.( |$)", text)
     return (match[1] if match else text).replace("``", "`").replace("|", "\\|")
 
