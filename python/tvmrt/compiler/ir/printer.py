@@ -25,12 +25,12 @@ def unique_names(graph: Graph) -> dict[Value, str]:
     return names
 
 
-def print_graph(graph: Graph) -> str:
-    """Return the graph as text; constants by type, small ones with their elements."""
+def print_graph(graph: Graph, max_elements: int = 8) -> str:
+    """Return the graph as text; constants by type, those of few elements with them."""
     names = unique_names(graph)
     lines = [f"graph {graph.name} {{"]
     lines += [f"  input %{names[v]}: {v.type}" for v in graph.inputs]
-    lines += [f"  const %{names[v]}: {v.type}{_elements(v)}" for v in graph.constants()]
+    lines += [f"  const %{names[v]}: {v.type}{_elements(v, max_elements)}" for v in graph.constants()]
     lines += [f"  {_node(node, names)}" for node in graph.nodes]
     lines += [
         f"  output {name} = %{names[v]}" for name, v in zip(graph.output_names, graph.outputs)
@@ -38,8 +38,8 @@ def print_graph(graph: Graph) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _elements(value: Value) -> str:
-    if value.type.size > 8:
+def _elements(value: Value, max_elements: int) -> str:
+    if value.type.size > max_elements:
         return ""
     return f" = {np.asarray(value.data).tolist()}"
 
