@@ -1,6 +1,7 @@
 """Each pass on random graphs: the outputs keep every bit.
 
-Tensors hold small integers and halves, whose sums float32 computes exactly in any order. The graphs are evaluated by the operators' own definitions in numpy, without a C compiler.
+Tensors hold small integers and halves, whose sums float32 computes exactly in any order. The
+graphs are evaluated by the operators' own definitions in numpy, without a C compiler.
 """
 
 from __future__ import annotations
