@@ -60,7 +60,9 @@ SWAPS = {
     "min": "max", "max": "min", "any": "all", "all": "any", "ceil_div": "round_up",
     "True": "False", "False": "True", "<<": ">>", ">>": "<<",
 }  # fmt: skip
-TOKEN = re.compile(r"//=?|<<|>>|<=|>=|==|!=|&&|\|\||(?<![\w.])\d+(?![\w.])|\b[a-z_]\w*\b|[-<>+*/%]")
+TOKEN = re.compile(
+    r"\*\*|//=?|<<|>>|<=|>=|==|!=|&&|\|\||(?<![\w.])\d+(?![\w.])|\b[a-z_]\w*\b|[-<>+*/%]"
+)
 COMMENT = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\n|[^\n])*",
     re.DOTALL | re.MULTILINE,
