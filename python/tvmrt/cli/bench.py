@@ -112,9 +112,10 @@ class Result:
     help="Show time, GFLOP/s, bytes per second and roofline fraction of each operator. The "
     "roofline uses the measured compute and memory bandwidth of this machine.",
 )
-@click.option(
+@options.grouped(
     "--trace",
     "trace_file",
+    group="Options",
     type=options.PATH,
     metavar="OUT.json",
     help="With --profile, write the runs of one MODEL, at its last size, as a trace for "
