@@ -18,7 +18,7 @@ from tvmrt.compiler.export.model_library_format import metadata
 from tvmrt.libinfo import find_firmware_path, find_include_path
 
 ROOT = Path(find_firmware_path())
-RUNTIME = [*ROOT.glob("src_backend/*.c"), *ROOT.glob("src_runtime/firmware/*.c")]
+RUNTIME = [*ROOT.glob("src_backend/*.c"), *ROOT.glob("src_runtime/firmware/*/*.c")]
 PARAMS = pytest.mark.parametrize("params", ["flash", "file"])
 
 PROGRAM = """\

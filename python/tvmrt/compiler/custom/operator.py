@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from tvmrt.compiler.ir import Builder, Value
 from tvmrt.compiler.ir.undecided import deciding_by
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
-
-if TYPE_CHECKING:
-    from .graph_builder import GraphBuilder
 
 
 class UnsupportedNode(Exception):
@@ -101,13 +98,11 @@ class Instance:
         self.inputs: tuple[Any, ...] | None = None
         self.names: tuple[str, ...] | None = None
         self.outputs: list[Value] | None = None
-        self._graph: GraphBuilder | None = None
+        self._graph: Any = None  # a GraphBuilder
 
     def bind_inputs(self, graph: Any, *inputs: Any) -> Instance:
         """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
-        from .graph_builder import GraphBuilder
-
-        if not isinstance(graph, GraphBuilder):
+        if not callable(getattr(graph, "add", None)):
             raise ValueError(
                 f"{self.operator.name}: the first argument is {graph!r}; pass a GraphBuilder "
                 "before the inputs"

@@ -30,7 +30,9 @@ def print_graph(graph: Graph, max_elements: int = 8) -> str:
     names = unique_names(graph)
     lines = [f"graph {graph.name} {{"]
     lines += [f"  input %{names[v]}: {v.type}" for v in graph.inputs]
-    lines += [f"  const %{names[v]}: {v.type}{_elements(v, max_elements)}" for v in graph.constants()]
+    lines += [
+        f"  const %{names[v]}: {v.type}{_elements(v, max_elements)}" for v in graph.constants()
+    ]
     lines += [f"  {_node(node, names)}" for node in graph.nodes]
     lines += [
         f"  output {name} = %{names[v]}" for name, v in zip(graph.output_names, graph.outputs)
