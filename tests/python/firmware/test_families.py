@@ -75,7 +75,7 @@ def test_every_board_is_one_that_the_compiler_knows_and_that_a_board_test_runs()
     assert names - NOT_RUN <= {*BOARDS, *MORE_BOARDS, "cortex-m4f", "xtensa-lx106"}
     assert FIRMWARE["cortex-m4f"] == FIRMWARE["cortex-m4"]
     for row in MCU_FAMILIES.values():
-        compiler, _ = tools_of(row.target)
+        compiler, _ = tools_of(row.machine())
         if shutil.which(compiler) is None:
             continue
         command = [compiler, *row.machine().flags, "-E", "-x", "c", "/dev/null"]
