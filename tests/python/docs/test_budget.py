@@ -20,12 +20,12 @@ def test_lines_count_for_folders():
     files = {
         "python/tvmrt/compiler/ir/core/a.py": b"1\n2\n",
         "python/tvmrt/cli/run.py": b"1\n",
-        "plugins/rpc/src/a.c": b"1\n2\n3\n",
-        "plugins/rpc/tests/a.py": b"1\n",
-        "plugins/rpc/docs/a.md": b"1\n",
+        "plugins/mine/src/a.c": b"1\n2\n3\n",
+        "plugins/mine/tests/a.py": b"1\n",
+        "plugins/mine/docs/a.md": b"1\n",
         "tests/c/a.c": b"1\n",
     }
     found = LINES["count"]((PurePosixPath(name), text) for name, text in files.items())
-    assert found == {"python/tvmrt/compiler/ir": 2, "python/tvmrt/cli": 1, "plugins/rpc": 3}
+    assert found == {"python/tvmrt/compiler/ir": 2, "python/tvmrt/cli": 1, "plugins/mine": 3}
     text = LINES["table"](found, Counter({"python/tvmrt/cli": 3}))
     assert "        1       -2  python/tvmrt/cli" in text.splitlines()
