@@ -76,7 +76,7 @@ class Plugin:
         Map a name for ``--target`` or ``--board`` to a ``Target`` or an ``McuFamily`` of
         ``tvmrt.compiler.sdk.codegen``, which have this name, too.
     passes
-        Maps the name of a pass to a ``tvmrt.compiler.sdk.graph.GraphPass``.
+        Maps the name of a pass to a ``tvmrt.compiler.sdk.pipeline.GraphPass``.
     """
 
     name: str

@@ -28,7 +28,7 @@ class TfliteImporter(Importer):
         return isinstance(model, AllTensorsModel) or is_tflite(model)
 
     def import_model(self, path: Any, request: Request) -> Graph:
-        from tvmrt.compiler.sdk.graph import gather
+        from tvmrt.compiler.sdk.pipeline import gather
         from tvmrt.plugins.tflite.frontend import import_model
 
         if request.sequences:

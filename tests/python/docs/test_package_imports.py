@@ -38,6 +38,11 @@ MAY_IMPORT = {
         "compiler.devices", "compiler.ir", "compiler.symbols", "error", "option_syntax",
     },
     "compiler.pictures": {"compiler.export", "compiler.ir"},
+    # the rest of the sdk imports more of the compiler
+    "compiler.sdk.arithmetic": {"compiler.ir"},
+    "compiler.sdk.devices": {"compiler.devices"},
+    "compiler.sdk.graph": {"compiler.ir"},
+    "compiler.sdk.program": {"compiler.ir"},
     "compiler.export": {
         "option_syntax", "error", "compiler.ir", "compiler.planner", "compiler.codegen",
         "compiler.partition", "file_suffix", "libinfo", "plugin", "toolchains",

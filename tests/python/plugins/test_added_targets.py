@@ -11,7 +11,7 @@ import tvmrt
 from tvmrt import plugin
 from tvmrt.cli import main
 from tvmrt.compiler.sdk.codegen import McuFamily, get_target
-from tvmrt.compiler.sdk.graph import GraphPass
+from tvmrt.compiler.sdk.pipeline import GraphPass
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx")
 CORE = replace(get_target("cortex-m4"), name="mycore", flags=("-mcpu=mycore",))

@@ -14,10 +14,10 @@ from tvmrt.compiler.sdk.devices import (
     Device,
     ModuleBlob,
     call_device,
-    optimize_region,
     region_text,
 )
 from tvmrt.compiler.sdk.graph import DTYPES, Graph, Node, Region, TensorType, Value
+from tvmrt.compiler.sdk.pipeline import optimize_region
 from tvmrt.error import UnsupportedError
 
 from .finding import Finding

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.compiler.sdk.devices import PRECISIONS, Device
+from tvmrt.compiler.sdk.devices import Device
+from tvmrt.compiler.sdk.pipeline import PRECISIONS
 from tvmrt.error import UnsupportedError
 
 from .device_under_test import accepted_cases, merge_cases, reference

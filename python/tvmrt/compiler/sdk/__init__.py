@@ -1,1 +1,1 @@
-"""What plug-ins use of the compiler, by subject. Plug-ins import nothing else of it."""
+"""The interface of the compiler for plug-ins, by subject. They import no other module of it."""

@@ -16,11 +16,9 @@ from tvmrt.compiler.devices.region_json import (
 )
 from tvmrt.compiler.devices.registry import register
 from tvmrt.compiler.devices.runtime_support import missing
-from tvmrt.compiler.partition.precision import PRECISIONS, optimize_region
 
 __all__ = [
     "Annotation", "CSource", "Constants", "Context", "Device", "ExprVisitor", "ModuleBlob",
-    "PRECISIONS", "PackageDevice", "Refusal", "TYPE_KEY", "call_device", "constants_of",
-    "describe_region", "device_names", "find_device", "missing", "optimize_region",
-    "region_text", "register",
+    "PackageDevice", "Refusal", "TYPE_KEY", "call_device", "constants_of", "describe_region",
+    "device_names", "find_device", "missing", "region_text", "register",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What importers of operators use: the node at hand and the operators that it becomes."""
+"""For importers: the current node, and functions that emit operators."""
 
 from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.frontend.dims import Dims, parse_dim, unused_name

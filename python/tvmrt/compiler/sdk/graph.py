@@ -1,6 +1,5 @@
 """The graph of a network: operators, values, sizes, contracts."""
 
-from tvmrt.compiler.custom import gather
 from tvmrt.compiler.ir import (
     DTYPES,
     POINTWISE,
@@ -53,16 +52,15 @@ from tvmrt.compiler.ir.region import CHANNELS_LAST_LAYOUT, DENSE_LAYOUT, region_
 from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.compiler.ir.tree_ensemble import fits_packed_links
 from tvmrt.compiler.ir.value_users import ValueUsers
-from tvmrt.compiler.transform.optimize import GraphPass
 
 __all__ = [
     "ACTIVATIONS", "Builder", "CHANNELS_LAST_LAYOUT", "CSource", "Contract", "DENSE_LAYOUT",
-    "DTYPES", "DeviceMemory", "Extent", "GAP", "Graph", "GraphPass", "LIMIT", "ModuleBlob",
-    "Needs", "Node", "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp",
-    "REDUCE", "Region", "SourceType", "States", "SymInt", "TensorType", "Trait", "Value",
-    "ValueUsers", "Vendor", "as_extent", "broadcast", "call_of", "constant", "copy_graph",
-    "drop_default_attributes", "entry_for_dtype", "expected_size", "extent_text",
-    "fits_packed_links", "gather", "get_op", "kernel_record", "max_unrolled_nodes",
-    "mmap_from_file", "normalize_axis", "pack_interleaved", "region_of", "register", "sym_max",
-    "symbols_of", "text_of_types", "types_of_text", "upper_bound", "valid_counts",
+    "DTYPES", "DeviceMemory", "Extent", "GAP", "Graph", "LIMIT", "ModuleBlob", "Needs", "Node",
+    "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp", "REDUCE", "Region",
+    "SourceType", "States", "SymInt", "TensorType", "Trait", "Value", "ValueUsers", "Vendor",
+    "as_extent", "broadcast", "call_of", "constant", "copy_graph", "drop_default_attributes",
+    "entry_for_dtype", "expected_size", "extent_text", "fits_packed_links", "get_op",
+    "kernel_record", "max_unrolled_nodes", "mmap_from_file", "normalize_axis",
+    "pack_interleaved", "region_of", "register", "sym_max", "symbols_of", "text_of_types",
+    "types_of_text", "upper_bound", "valid_counts",
 ]  # fmt: skip
