@@ -6,15 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tvmrt import plugin
 from tvmrt.compiler import processor
 from tvmrt.error import suggestion
 from tvmrt.option_syntax import option
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

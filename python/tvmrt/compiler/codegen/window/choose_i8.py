@@ -46,8 +46,6 @@ class ChoiceI8:
         (nr, mr): vectors of channels and pixels of a tile; nr is 1 for depthwise tiles.
     order_nr
         Vectors in a block of packed weights.
-    threads
-        Threads as kernels count: 1 for the calling thread alone, 0 for all.
     shifted
         Whether weights are shifted, which needs the sums of the windows.
     requantizes
@@ -57,7 +55,6 @@ class ChoiceI8:
     variant: VariantI8
     tile: tuple[int, int]
     order_nr: int
-    threads: int = 0
     shifted: bool = False
     requantizes: bool = True
 
@@ -86,7 +83,7 @@ def with_tile(variant: VariantI8, tile: tuple[int, int] | None = None) -> Choice
     """Return the choice of a variant with this tile, or with the estimated best one."""
     order = best_tile(variant.order) if variant.shares else None
     tile = tile or best_tile(variant, order)
-    return ChoiceI8(variant, tile, (order or tile)[0], threads=variant.layer.threads)
+    return ChoiceI8(variant, tile, (order or tile)[0])
 
 
 def accumulators_fit(bias: np.ndarray, scale: np.ndarray, window_bytes: int) -> bool:

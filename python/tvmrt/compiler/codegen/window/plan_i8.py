@@ -91,7 +91,6 @@ class PlanI8:
     scratch: ScratchI8
     work: SymInt
     by_blocks: bool
-    threads: int
     shifted: bool
     requantizes: bool
     residual_type: str
@@ -129,7 +128,6 @@ def make_plan(choice: ChoiceI8, residual_type: str = "", rounding: str = "") -> 
         scratch=_scratch(choice, chunk),
         work=_work(choice),
         by_blocks=_divides_blocks(choice, groups * all_blocks),
-        threads=choice.threads,
         shifted=choice.shifted,
         requantizes=choice.requantizes,
         residual_type=residual_type,
@@ -206,7 +204,7 @@ def _chunk(choice: ChoiceI8, prefetches: bool) -> int:
     min_chunk = mr if variant.fmt.uses_amx else 2 * mr
     chunk = min(max(CHUNK_BYTES // pixel_bytes // mr * mr, min_chunk), pixels)
     chunks = ceil_div(pixels, chunk)
-    if choice.threads == 1 or upper_bound(variant.rows) > 1 or chunks >= MAX_CHUNKS:
+    if layer.threads == 1 or upper_bound(variant.rows) > 1 or chunks >= MAX_CHUNKS:
         return chunk
     return min(round_up(ceil_div(pixels, round_up(chunks, CHUNK_MULTIPLE)), mr), chunk)
 

@@ -144,5 +144,5 @@ def layer_members(plan: PlanI8) -> dict[str, object]:
         "at_acc": scratch.acc,
         "work": plan.work,
         "by_blocks": int(plan.by_blocks),
-        "threads": plan.threads,
+        "threads": plan.layer.threads,
     }

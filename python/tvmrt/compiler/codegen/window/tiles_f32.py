@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tvmrt.compiler.ir.extent import SymInt, is_unbounded, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
@@ -21,9 +21,6 @@ from .tile_cycles import chain_count, row_cycles
 from .tile_definitions import TileDefinition
 from .tile_kinds import F32, TileKind, bf16_kind
 from .window_plan import PAGE
-
-if TYPE_CHECKING:
-    pass
 
 MAX_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 MANY_TILES = 16  # per row; from here on the row tail hardly matters
