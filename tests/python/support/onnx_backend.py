@@ -19,7 +19,7 @@ from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.frontend.onnx import default_inputs
 from tvmrt.compiler.frontend.onnx.inputs import make_given_inputs
 from tvmrt.compiler.frontend.onnx.tensors import array_of, dense
-from tvmrt.compiler.ir.bundle import Bundle, part_name, read_by_name
+from tvmrt.compiler.ir.bundle import Bundle, part_name
 from tvmrt.compiler.request import make
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.option_syntax import option
@@ -106,9 +106,9 @@ class CompiledModel(BackendRep):
             for part, array in parts.items():
                 executor.set_input(part, array)
         executor.run()
-        tensor = read_by_name(self._tensors, self._read)
+        index = {name: i for i, name in enumerate(self._tensors)}
         own = (self._bundles.get(name, Bundle((name,), False)) for name in self._outputs)
-        return self._result(*(bundle.gather(tensor) for bundle in own))
+        return self._result(*(bundle.gather(lambda n: self._read(index[n])) for bundle in own))
 
     def _read(self, index: int) -> np.ndarray:
         """Return an output of the library with the strings of the model."""

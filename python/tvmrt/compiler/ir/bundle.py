@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,9 +79,3 @@ class Bundle:
 def part_name(name: str, index: int) -> str:
     """Return the name of the tensor of an element: ``x[0]``."""
     return f"{name}[{index}]"
-
-
-def read_by_name(names: Sequence[str], output: Callable[[int], Any]) -> Callable[[str], np.ndarray]:
-    """Return a function that reads outputs by name; ``output(i)`` returns the i-th as an array."""
-    indices = {name: i for i, name in enumerate(names)}
-    return lambda name: output(indices[name])
