@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from installed_plugins import install
 
 from tvmrt import plugin
 from tvmrt.cli import main
@@ -18,8 +19,7 @@ def added(monkeypatch):
     """Install a plug-in with a valid and an invalid schema, and no other plug-in."""
     forms = {"greet": f"{__name__}:GREET", "wrong": f"{__name__}:added"}
     mine = plugin.Plugin("mine", "for tests", schemas=forms)
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
+    install(monkeypatch, mine)
 
 
 def test_schema_is_printed_with_its_tag(added, capsys):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from installed_plugins import install
 
 import tvmrt
 from tvmrt import plugin
@@ -28,8 +29,7 @@ def _use(monkeypatch, **tables: dict[str, str]) -> None:
         for table, rows in tables.items()
     }
     mine = plugin.Plugin("mine", "for tests", **added)
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: [("mine", mine)])
+    install(monkeypatch, mine)
 
 
 def test_networks_are_compiled_for_an_added_target(monkeypatch, tmp_path, capsys):

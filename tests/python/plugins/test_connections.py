@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from installed_plugins import install
 
 from tvmrt import plugin
 from tvmrt.cli import main
@@ -95,8 +96,7 @@ def _use(monkeypatch, **connections):
         connections={f"--{key.replace('_', '-')}": f"{__name__}:{name}" for key, name in
                      connections.items()},
     )  # fmt: skip
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
+    install(monkeypatch, mine)
     REQUESTS.clear()
 
 
@@ -205,8 +205,7 @@ def test_options_of_an_absent_plugin_are_rejected(there, library, capsys, monkey
 
 
 def test_without_plugins_commands_run_locally(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: iter(()))
+    install(monkeypatch)
     (tmp_path / "net.elf").write_bytes(b"\x7fELF")
     assert main(["run", str(tmp_path / "net.elf"), "--random"]) == 2
     sentence = "net.elf is an image for a board, which this machine does not run"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed_plugins import install
 
 import tvmrt
 from tvmrt import plugin
@@ -45,17 +46,12 @@ class Pair(plugin.Exporter):
 BOX = Box()
 
 
-def _use(monkeypatch, *found: plugin.Plugin) -> None:
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: ((each.name, each) for each in found))
-
-
 @pytest.fixture
 def added(monkeypatch):
     """Install a plug-in with a file exporter, a class, and a valid and an invalid folder one."""
     references = {".steps": "Steps", ".pair": "Pair", "box": "BOX", "wrong": "DIGITS"}
     exporters = {key: f"{__name__}:{name}" for key, name in references.items()}
-    _use(monkeypatch, plugin.Plugin("mine", "for tests", exporters=exporters))
+    install(monkeypatch, plugin.Plugin("mine", "for tests", exporters=exporters))
 
 
 def _compile(*words):
@@ -125,7 +121,7 @@ def test_formats_of_an_absent_plugin_are_rejected(added, tmp_path, capsys, monke
 
 
 def test_formats_that_no_plugin_has_are_refused(monkeypatch, tmp_path, capsys):
-    _use(monkeypatch)
+    install(monkeypatch)
     assert _compile("-o", tmp_path / "out", "--format", "box") == 2
     assert "no plug-in adds the format box" in capsys.readouterr().err
     with pytest.raises(ValueError, match="format box is not known; no plug-in adds formats"):
@@ -137,7 +133,7 @@ def test_of_two_plugins_with_one_suffix_the_first_is_used(monkeypatch, tmp_path)
         plugin.Plugin(name, "", exporters={".steps": f"{__name__}:{what}"})
         for name, what in (("one", "Steps"), ("two", "Box"))
     ]
-    _use(monkeypatch, *pair)
+    install(monkeypatch, *pair)
     with pytest.warns(
         tvmrt.error.TvmrtWarning, match=r"one and two both add \.steps to exporters; that"
     ):

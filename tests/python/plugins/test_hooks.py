@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed_plugins import install
 
 import tvmrt
 from tvmrt import plugin
@@ -21,8 +22,7 @@ def _inspect(file, output, as_json, **options):
 def added(monkeypatch):
     """Install a plug-in with one hook, and no other plug-in."""
     mine = plugin.Plugin("mine", "for tests", hooks={"inspect board": f"{__name__}:_inspect"})
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
+    install(monkeypatch, mine)
 
 
 @pytest.fixture
@@ -46,8 +46,7 @@ def test_hook_of_an_absent_plugin_is_rejected(added, command, capsys, monkeypatc
 @pytest.fixture
 def none(monkeypatch):
     """Remove all plug-ins."""
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: iter(()))
+    install(monkeypatch)
 
 
 def test_hook_that_no_plugin_has_is_refused(none, command, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from installed_plugins import install
 from onnx import parser
 
 import tvmrt
@@ -16,8 +17,7 @@ NETWORK = '<ir_version: 8, opset_import: ["" : 17, "toys" : 1]> g (float[2] x) =
 def left_out(monkeypatch):
     rows = {("", "Wind"): "none", ("toys", "Spin"): "none"}
     mine = plugin.Plugin("mine", "for tests", operators=rows)
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
+    install(monkeypatch, mine)
     monkeypatch.setenv(plugin.VARIABLE, "-mine")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from installed_plugins import install
 
 import tvmrt
 from tvmrt import plugin
@@ -49,11 +50,6 @@ def name(request):
     return request.module_name
 
 
-def _use(monkeypatch, *found: plugin.Plugin) -> None:
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: ((each.name, each) for each in found))
-
-
 def _plugin(called: str, **options: str) -> plugin.Plugin:
     return plugin.Plugin(
         called, "for tests", options={k: f"{__name__}:{v}" for k, v in options.items()}
@@ -63,7 +59,7 @@ def _plugin(called: str, **options: str) -> plugin.Plugin:
 @pytest.fixture
 def added(monkeypatch):
     """Install a plug-in with three options, and no other plug-in."""
-    _use(monkeypatch, _plugin("mine", colour="COLOUR", counts="COUNTS", shiny="SHINY"))
+    install(monkeypatch, _plugin("mine", colour="COLOUR", counts="COUNTS", shiny="SHINY"))
 
 
 def _compile(tmp_path, *words):
@@ -90,7 +86,7 @@ def test_unset_options_get_defaults(added, target, colour):
 
 
 def test_an_option_of_a_plugin_needs_its_row_only(monkeypatch, tmp_path, capsys):
-    _use(monkeypatch, _plugin("mine", room="ROOM", lengths="LENGTHS"))
+    install(monkeypatch, _plugin("mine", room="ROOM", lengths="LENGTHS"))
     given = tvmrt.compile(DIGITS, room=2048, lengths={"arm": 0.5}).manifest["options"]
     assert (given["room"], given["lengths"]) == (2048, {"arm": 0.5})
     assert _compile(tmp_path, "--room", "2KiB", "--lengths", "arm=500ms") == 0
@@ -194,7 +190,7 @@ def test_options_of_an_absent_plugin_are_rejected(added, monkeypatch, capsys, tm
     ],
 )
 def test_invalid_rows_are_skipped_with_one_warning(monkeypatch, key, what, words):
-    _use(monkeypatch, _plugin("bad", **{key: what}), _plugin("mine", shiny="SHINY"))
+    install(monkeypatch, _plugin("bad", **{key: what}), _plugin("mine", shiny="SHINY"))
     with pytest.warns(tvmrt.error.TvmrtWarning) as said:
         assert tvmrt.compile(DIGITS, shiny=True).manifest["options"]["shiny"] is True
     (text,) = [str(w.message) for w in said]
@@ -202,7 +198,7 @@ def test_invalid_rows_are_skipped_with_one_warning(monkeypatch, key, what, words
 
 
 def test_of_two_plugins_with_one_option_the_first_is_used(monkeypatch):
-    _use(monkeypatch, _plugin("one", shiny="SHINY"), _plugin("two", shiny="COLOUR"))
+    install(monkeypatch, _plugin("one", shiny="SHINY"), _plugin("two", shiny="COLOUR"))
     with pytest.warns(
         tvmrt.error.TvmrtWarning, match="one and two both add shiny to options; that of"
     ):
@@ -210,7 +206,7 @@ def test_of_two_plugins_with_one_option_the_first_is_used(monkeypatch):
 
 
 def test_a_command_that_has_the_name_already_keeps_its_own(monkeypatch, capsys):
-    _use(monkeypatch, _plugin("mine", output="COLOUR", shiny="SHINY"))
+    install(monkeypatch, _plugin("mine", output="COLOUR", shiny="SHINY"))
     assert main(["compile", "--help-all"]) == 0
     said = capsys.readouterr()
     assert "--shiny" in said.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 import pytest
+from installed_plugins import install
 
 from tvmrt import plugin
 from tvmrt.cli import main
@@ -20,8 +21,7 @@ def added(monkeypatch):
     """Install a plug-in that adds ``tvmrt device greet``, and no other plug-in."""
     reference = f"{__name__}:command"
     mine = plugin.Plugin("mine", "for tests", commands={"device greet": reference})
-    monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
+    install(monkeypatch, mine)
 
 
 def test_subcommand_runs_and_is_in_its_groups_help(added, capsys):
