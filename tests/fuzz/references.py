@@ -18,7 +18,6 @@ import comparison
 import flatbuffers
 import numpy as np
 import onnx
-from ai_edge_litert import schema_py_generated as schema
 
 from tvmrt.compiler.differences import Judge, differences_of
 from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate, run_with_reference
@@ -116,13 +115,15 @@ def _of_versions(data: bytes, version: int | None) -> bytes:
     version 1 only, but accept all types."""
     if version is None:
         return data
+    from ai_edge_litert import schema_py_generated as schema
+
     copy = schema.ModelT.InitFromPackedBuf(data)
     for code in copy.operatorCodes:
         code.version = version
     return _packed(copy)
 
 
-def _packed(model: schema.ModelT) -> bytes:
+def _packed(model: Any) -> bytes:
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
@@ -133,6 +134,8 @@ def shaken_model(model: Model, number: int) -> Model:
     number."""
     if not isinstance(model, bytes):
         return comparison.shaken_model(model, number)
+    from ai_edge_litert import schema_py_generated as schema
+
     source = np.random.default_rng(number + 1000)
     copy = schema.ModelT.InitFromPackedBuf(model)
     for graph in copy.subgraphs:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_backend
+import pytest
+
+pytest.importorskip("skl2onnx")
+
 from ml_networks import run, side_by_side
 from skl2onnx import convert_sklearn
 from skl2onnx.common.data_types import FloatTensorType, StringTensorType

@@ -1,8 +1,11 @@
-"""``./run test PATH`` builds and runs only what the path needs, recorded by stubs of the tools."""
+"""``./run test PATH`` installs, builds and runs only what the path needs, recorded by stubs of the
+tools.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 EVERYDAY, QUICK = "-m not slow", "-m not slow or extended"
+PARALLEL = f"-n {os.environ.get('TEST_PROCESSES', 2)} --dist loadfile --no-loadscope-reorder"
 
 
 @pytest.fixture
@@ -22,10 +26,10 @@ def started(tmp_path):
         script.write_text(f'#!/bin/sh\necho "{name} $*" >>"{log}"\n')
         script.chmod(0o755)
 
-    def run(*arguments: str) -> list[str]:
+    def run(*arguments: str, editable: str = "yes", tree: Path = ROOT) -> list[str]:
         log.write_text("")
-        environment = {**os.environ, "VENV": str(tmp_path)}
-        subprocess.run([ROOT / "run", *arguments], env=environment, check=True, capture_output=True)
+        environment = {**os.environ, "VENV": str(tmp_path), "TVMRT_EDITABLE": editable}
+        subprocess.run([tree / "run", *arguments], env=environment, check=True, capture_output=True)
         return log.read_text().splitlines()
 
     return run
@@ -40,16 +44,20 @@ def kinds(lines: list[str]) -> dict[str, str]:
         elif line.startswith("meson test"):
             found["c"] = line.partition("--print-errorlogs")[2].strip()
         elif " pytest " in line:
-            found["python"] = line.partition("--no-loadscope-reorder ")[2]
+            found["python"] = line.partition(" pytest ")[2]
     return found
 
 
 def test_without_a_path_everything_everyday_runs(started):
     found = kinds(started("test"))
     assert found.keys() == {"install", "c", "python"}
-    assert found["c"] == "" and found["python"] == EVERYDAY
+    assert found["install"].endswith("--editable .[test-all]")
+    assert found["c"] == "" and found["python"] == f"{EVERYDAY} {PARALLEL}"
     # a second call installs nothing
-    assert kinds(started("test", "-m", "slow")) == {"c": "", "python": f"{EVERYDAY} -m slow"}
+    again = kinds(started("test", "-m", "slow"))
+    assert again == {"c": "", "python": f"{EVERYDAY} {PARALLEL} -m slow"}
+    # what is here for all tests is used for those of a path, too
+    assert kinds(started("test", "tests/compat")) == {"python": f"{QUICK} {PARALLEL} tests/compat"}
 
 
 @pytest.mark.parametrize(
@@ -60,6 +68,7 @@ def test_without_a_path_everything_everyday_runs(started):
 def test_python_tests_need_no_c_tests(started, place):
     found = kinds(started("test", place, "-k", "threads"))
     assert found.keys() == {"install", "python"}
+    assert found["install"].endswith("--editable .[test]")
     assert found["python"] == f"{QUICK} {place} -k threads"
 
 
@@ -87,8 +96,20 @@ def test_paths_of_both_kinds_run_both(started):
     assert found["python"] == f"{QUICK} tests/python/cli -x"
 
 
-def test_the_project_is_built_once_for_several_extras(started):
-    first = kinds(started("test", "tests/python/cli"))["install"]
-    second = kinds(started("docs-site"))["install"]
+def test_a_new_folder_of_a_plugin_is_installed(started, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "plugins/first/python").mkdir(parents=True)
+    (tree / "tests/compat").mkdir(parents=True)
+    for file in ("run", "pyproject.toml"):
+        shutil.copy(ROOT / file, tree)
+    assert "install" in kinds(started("test", "tests/compat", tree=tree))
+    assert "install" not in kinds(started("test", "tests/compat", tree=tree))
+    (tree / "plugins/second/python").mkdir(parents=True)
+    assert "install" in kinds(started("test", "tests/compat", tree=tree))
+
+
+def test_the_copy_is_built_once_for_several_extras(started):
+    first = kinds(started("test", "tests/python/cli", editable="no"))["install"]
+    second = kinds(started("docs-site", editable="no"))["install"]
     assert " .[test]" in first
     assert " tvmrt[docs]" in second
