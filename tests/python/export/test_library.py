@@ -127,8 +127,16 @@ def test_folder_has_no_sources_of_an_earlier_output(tmp_path):
     assert {*notes, *kept} <= {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("name", ["a.xyz", "net.o", "net.tar.gz", "net.zip", "a.onnx"])
+@pytest.mark.parametrize("name", ["a.xyz", "net.o", "net.tar.gz", "net.dot", "a.onnx"])
 def test_suffixes_of_other_files_do_not_become_folders(name, tmp_path):
     with pytest.raises(ValueError, match=f"{name}: unknown output format .*folder name without"):
         tvmrt.compile(DIGITS, target="native").export(tmp_path / name)
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["net_v1.2", "sources", "there.xyz"])
+def test_numbers_are_no_suffixes_and_folders_that_exist_are_written(name, tmp_path):
+    if name.startswith("there"):
+        (tmp_path / name).mkdir()
+    tvmrt.compile(DIGITS, target="native").export(tmp_path / name)
+    assert list((tmp_path / name).glob("*.c"))
