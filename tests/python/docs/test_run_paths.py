@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 EVERYDAY, QUICK = "-m not slow", "-m not slow or extended"
-PARALLEL = f"-n {os.environ.get('TEST_PROCESSES', 2)} --dist loadfile --no-loadscope-reorder"
+PARALLEL = f"-n {os.environ.get('TEST_PROCESSES', '2')} --dist loadfile --no-loadscope-reorder"
 
 
 @pytest.fixture

@@ -79,9 +79,9 @@ def test_fastest_plan_within_the_limit_is_chosen(seed):
         if draw.random() < 0.6
     }
     lives = {way: live_bytes(program, way, each, ALIGN) for way, each in chains.items()}
-    found = pareto_frontier(program, chains, ALIGN)
+    found = pareto_frontier(program, chains, ALIGN, CORTEX_M)
     whole = found[0].bound_bytes
-    single = [bound.bound_bytes for bound in pareto_frontier(program, {}, ALIGN)]
+    single = [bound.bound_bytes for bound in pareto_frontier(program, {}, ALIGN, CORTEX_M)]
     assert found[0].chains == () and single == [whole]
     choices = list(every_choice(chains))
     for limit, taken in [(c.bound_bytes, c) for c in found]:

@@ -99,10 +99,15 @@ HELIUM = Feature(
     "vectors of Cortex-M (Helium), for which GCC must not count the loops of a file",
     lambda target: "mve" in (target.board or ()),
 )
+PIXELS_IN_THREES = Feature(
+    "",
+    "dense int8 tiles of three pixels (kernels/board/conv_i8_3px_dsp.h)",
+    lambda target: "dsp" in (target.board or ()) and "mve" not in target.board,
+)
 
 FEATURES = (
     RUNTIME, HOST_INSTRUCTIONS, NCHW_CONVOLUTIONS, SHARED_TAIL, PREFETCH,
-    MULTI_VECTOR_LOOPS, INLINE_FLOATS, BOARD_KERNELS, HELIUM,
+    MULTI_VECTOR_LOOPS, INLINE_FLOATS, BOARD_KERNELS, HELIUM, PIXELS_IN_THREES,
 )  # fmt: skip
 
 # Kernel parameters with a default in their header, and the modules that set another value.

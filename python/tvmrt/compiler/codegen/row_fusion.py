@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvmrt.compiler.ir import program as ir_program
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import (
     ARENA,
     Access,
@@ -28,15 +29,18 @@ from tvmrt.compiler.planner.row_fusion_schedule import (
 )
 from tvmrt.compiler.planner.row_fusion_selection import (
     CORTEX_M,
+    CORTEX_M_DSP,
     RISCV,
     ChainRange,
     FusableChain,
     FusionChoice,
+    InstructionCosts,
     live_bytes,
     pareto_frontier,
 )
 
 from .builder import KERNEL_ALIGN_BYTES, reserve_scratch
+from .kernel_features import PIXELS_IN_THREES
 from .lowering import Lowering, same_offsets
 from .lowering_protocols import RowFusable
 from .operators.patch_inference import (
@@ -59,6 +63,13 @@ from .operators.row_fused_chain import (
 from .pools import ALIGN_BYTES
 from .target import Target
 
+Candidate = tuple[RowFusionPlan, Program]
+# Of the plan that is chosen without a limit: estimated instructions, and memory, relative to those
+# of whole layers.
+MAX_SLOWDOWN, MAX_MEMORY = 0.01, 0.9
+# Instructions of layers relative to those of the same layers by rows, whose loops are shorter; the
+# lowest of seven networks of tests/bench/firmware on a Cortex-M4F, which have up to 0.86.
+WHOLE_LAYERS = 0.78
 MAX_CHAIN_STEPS = 16  # maximum steps of a chain
 PATCH_COUNTS = (2, 3, 4, 6)  # numbers of patches that the columns of an image are split into
 MAX_CALL_ROWS = 255  # maximum rows in a field of tvmrt_row_fusion_call
@@ -327,16 +338,15 @@ def _fuse(steps: Sequence[Step], target: Target, joined: FusedChain) -> Step:
     return chain
 
 
-def find_plans(program: Program, target: Target) -> list[tuple[RowFusionPlan, Program]]:
+def find_plans(program: Program, target: Target) -> list[Candidate]:
     """Return plans with their programs, ordered by decreasing memory, beginning without chains.
 
     Sizes are those of complete plans in one pool.
     """
     chains = find_row_chains(program)
-    found: list[tuple[RowFusionPlan, Program]] = []
+    found: list[Candidate] = []
     candidates = {span: joined.chain for span, joined in chains.items()}
-    costs = RISCV if target.name.startswith(("riscv32", "rv32")) else CORTEX_M
-    for choice in pareto_frontier(program, candidates, ALIGN_BYTES, costs):
+    for choice in pareto_frontier(program, candidates, ALIGN_BYTES, _instruction_costs(target)):
         fused_program = with_fused_chains(
             program, target, {span: chains[span] for span in choice.chains}
         )
@@ -349,6 +359,12 @@ def find_plans(program: Program, target: Target) -> list[tuple[RowFusionPlan, Pr
     return found
 
 
+def _instruction_costs(target: Target) -> InstructionCosts:
+    if target.name.startswith(("riscv32", "rv32")):
+        return RISCV
+    return CORTEX_M_DSP if PIXELS_IN_THREES.of(target) else CORTEX_M
+
+
 def _row_plan(
     program: Program, nbytes: int, choice: FusionChoice, chains: Mapping[ChainRange, FusableChain]
 ) -> RowFusionPlan:
@@ -358,30 +374,52 @@ def _row_plan(
     return RowFusionPlan(nbytes, choice.instructions, tuple(names), tuple(counts), recomputed_macs)
 
 
-def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: bool) -> Program:
-    """Return the fastest program that fits into ``limit`` bytes. It lists all plans, unless it
-    is the unchanged program.
+def choose_plan(program: Program, target: Target, capacity: int | None) -> Program:
+    """Return the program with the least memory of those whose estimated instructions exceed the
+    fastest one's by at most ``MAX_SLOWDOWN``, if it needs at most ``MAX_MEMORY`` of that one's
+    memory; else the fastest one. It lists all plans.
 
-    If none fits: raise ValueError with the alternatives if the limit is explicit (``is_explicit``),
-    else return the smallest program, for which the planner reports what is missing.
+    If that needs more than ``capacity``: the fastest program that fits, or the smallest one, for
+    which the planner reports what is missing.
     """
-    if not is_explicit and _fits_limit(program, limit):
-        return program
     candidates = find_plans(program, target)
-    plans = [plan for plan, _ in candidates]
-    fitting = [program for plan, program in candidates if plan.ram_bytes <= limit]
-    if not fitting and is_explicit:
-        raise ValueError(_error_text(limit, *candidates[-1], plans))
-    chosen = fitting[0] if fitting else candidates[-1][1]
-    chosen.row_plans = plans
-    return chosen
+    allowed = int(_instructions(program) * MAX_SLOWDOWN)
+    enough = int(candidates[0][0].ram_bytes * MAX_MEMORY)
+    fast = candidates[:1]
+    fast += [p for p in candidates if p[0].instructions <= allowed and p[0].ram_bytes <= enough]
+    fitting = [each for each in candidates if capacity is None or each[0].ram_bytes <= capacity]
+    chosen = fast[-1] if fast[-1] in fitting else fitting[0] if fitting else candidates[-1]
+    return _with_plans(chosen, candidates) if len(candidates) > 1 else program
 
 
-def _fits_limit(program: Program, limit: int) -> bool:
-    if max(live_bytes_of_steps(program), default=0) > limit:
-        return False
-    plan_program(program, align_bytes=ALIGN_BYTES)
-    return program.arena_bytes <= limit
+def fit_memory_limit(program: Program, target: Target, limit: int) -> Program:
+    """Return the fastest program that fits into ``limit`` bytes. It lists all plans.
+
+    Raises ValueError with the alternatives if none fits.
+    """
+    candidates = find_plans(program, target)
+    fitting = [each for each in candidates if each[0].ram_bytes <= limit]
+    if not fitting:
+        raise ValueError(_error_text(limit, *candidates[-1], [plan for plan, _ in candidates]))
+    return _with_plans(fitting[0], candidates)
+
+
+def _with_plans(chosen: Candidate, candidates: Sequence[Candidate]) -> Program:
+    program = chosen[1]
+    program.row_plans = [plan for plan, _ in candidates]
+    return program
+
+
+def _instructions(program: Program) -> int:
+    """Return a low estimate of the instructions of a run without chains: of layers that can be
+    part of one, and one for each multiply-add of the others."""
+    total = 0.0
+    for step, row_layer in zip(program.steps, find_row_layers(program)):
+        if row_layer is None:
+            total += upper_bound(step.lowering.macs())
+        else:
+            total += WHOLE_LAYERS * step.lowering.row_costs(step).instructions
+    return int(total)
 
 
 def _error_text(

@@ -176,13 +176,16 @@ def _join(graph: Graph, machine: Target) -> None:
 def _fuse_rows(
     program: Program, machine: Target, request: Request, memory_pools: Sequence[MemoryPool]
 ) -> Program:
-    """Return the program with as many row-streamed layers as needed to fit the memory."""
-    limit = request.ram
-    if limit is None and len(memory_pools) == 1:
-        limit = memory_pools[0].capacity
-    if limit is None or request.executor != "aot":
+    """Return the program with layers that run by rows: as many as the limit needs, or, without
+    one, those that save memory for few instructions."""
+    if request.executor != "aot":
         return program
-    return row_fusion.fit_memory_limit(program, machine, limit, request.ram is not None)
+    if request.ram is not None:
+        return row_fusion.fit_memory_limit(program, machine, request.ram)
+    if request.record or request.place or len(memory_pools) > 1:
+        return program  # each layer's tensors are asked for
+    capacity = memory_pools[0].capacity if memory_pools else None
+    return row_fusion.choose_plan(program, machine, capacity)
 
 
 def _check_data_dependent_sizes(program: Program, request: Request) -> None:

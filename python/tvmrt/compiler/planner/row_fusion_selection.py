@@ -25,8 +25,10 @@ class InstructionCosts:
     moved: float
 
 
-# Measured on a Cortex-M4F, and on RV32IMC, which has no load-multiple instruction.
+# Measured in QEMU with networks of tests/bench/firmware. With DSP instructions three pixels are
+# computed together, also beyond the end of a row; RV32IMC has no load-multiple instruction.
 CORTEX_M = InstructionCosts(450, 200, 0.55)
+CORTEX_M_DSP = InstructionCosts(300, 1000, 0.3)
 RISCV = InstructionCosts(1300, 200, 1.2)
 
 
@@ -72,7 +74,7 @@ def pareto_frontier(
     program: Program,
     chains: Mapping[ChainRange, FusableChain],
     align: int,
-    costs: InstructionCosts = CORTEX_M,
+    costs: InstructionCosts,
 ) -> list[FusionChoice]:
     """Return choices of chains with decreasing memory, starting with none, each at the minimum cost
     for that memory. Sizes are multiples of ``align``."""

@@ -74,7 +74,7 @@ class QuantizedElementwiseLowering(RowFusable):
         ``is_only_call``, it is the only call and may use all threads."""
         raise NotImplementedError
 
-    def emit_rows(self, prepared: str, f: FunctionWriter, rows: Loop, n: SymInt) -> bool:
+    def emit_all_rows(self, prepared: str, f: FunctionWriter, rows: Loop, n: SymInt) -> bool:
         """Print a single call for rows of n contiguous elements; False if there is no kernel."""
         return False
 
@@ -91,7 +91,7 @@ class QuantizedElementwiseLowering(RowFusable):
         inner = loops[-1] if together else Loop(1, (0,) * len(strides))
         outer = loops[:-1] if together else loops
         prepared = self.prepare(f, together or not loops)
-        if together and len(outer) == 1 and self.emit_rows(prepared, f, outer[0], inner.extent):
+        if together and len(outer) == 1 and self.emit_all_rows(prepared, f, outer[0], inner.extent):
             return
         names = [f.fresh(f"i{k}") for k in range(len(outer))]
         with open_loops(f, outer, names):
@@ -124,7 +124,7 @@ class LookupTableLowering(QuantizedElementwiseLowering):
         threads = _threads(self.target, n) if is_only_call else 1
         return f"tvmrt_table_i8_run({prepared}, {y}, {x[0]}, {n}, {threads})"
 
-    def emit_rows(self, prepared: str, f: FunctionWriter, rows: Loop, n: SymInt) -> bool:
+    def emit_all_rows(self, prepared: str, f: FunctionWriter, rows: Loop, n: SymInt) -> bool:
         if not self.target.threads:
             return False
         x_stride, y_stride = rows.strides

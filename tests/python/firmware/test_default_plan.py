@@ -1,0 +1,90 @@
+"""Without a limit, layers run by rows where that saves memory for few instructions."""
+
+from __future__ import annotations
+
+import boards
+import numpy as np
+import pytest
+from onnx import TensorProto
+from test_row_fusion import Network, compile_within, example
+
+ONE_PER_CENT = 1.01
+HUGE = 1 << 30
+
+
+def inverted_residuals():
+    """Wide blocks at a high resolution, as the first layers of MobileNetV2 have."""
+    net = Network(3)
+    net.conv(8, 3, 2, pads=[1] * 4)
+    for _ in range(3):
+        net.bottleneck(48, residual=True)
+    net.conv(16, 3, 2, pads=[1] * 4)
+    return net.model([1, 3, 64, 64], TensorProto.INT8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "share"), [("cortex-m0plus", 0.6), ("cortex-m4", 0.6), ("cortex-m55", 1.0)]
+)
+def test_the_default_saves_memory_for_one_per_cent(target, share, tmp_path):
+    model = inverted_residuals()
+    inputs, expected = example(model)
+    ram, instructions = {}, {}
+    for name, limit in {"default": None, "fastest": HUGE}.items():
+        library = compile_within(model, limit, target)
+        ram[name] = library.summary.arena_bytes
+        found = boards.run_network(boards.BOARDS[target], library, inputs, tmp_path / name, True)
+        instructions[name] = found.instructions
+        for key, array in expected.items():
+            np.testing.assert_array_equal(found.outputs[key], array)
+    assert ram["default"] <= share * ram["fastest"]
+    assert instructions["default"] < ONE_PER_CENT * instructions["fastest"]
+
+
+def test_the_default_is_one_of_the_plans_that_it_lists():
+    summary = compile_within(inverted_residuals(), None).summary
+    sizes = [plan.ram_bytes for plan in summary.row_plans]
+    assert sizes[0] > summary.arena_bytes >= sizes[-1] and summary.arena_bytes in sizes
+    # a limit of its size gives the same plan, a limit of the first one whole layers
+    assert compile_within(inverted_residuals(), summary.arena_bytes).summary.arena_bytes in sizes
+    whole = compile_within(inverted_residuals(), sizes[0]).summary
+    assert whole.arena_bytes == sizes[0]
+    assert len(whole.operators) > len(summary.operators)
+
+
+def test_a_pool_with_less_memory_takes_the_fastest_plan_that_fits():
+    default = compile_within(inverted_residuals(), None).summary
+    sizes = [plan.ram_bytes for plan in default.row_plans]
+    smaller = next(size for size in sizes if size < default.arena_bytes)
+    within = compile_within(inverted_residuals(), None, pools={"sram": smaller}).summary
+    assert within.pools[0].used_bytes == smaller
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"record": True}, {"pools": {"dtcm": 4096, "sram": 1 << 20}},
+     {"pools": {"sram": 1 << 20}, "place": {"t3": "sram"}}],
+    ids=str,
+)  # fmt: skip
+def test_layers_whose_tensors_are_asked_for_stay_whole(options):
+    whole = len(compile_within(inverted_residuals(), HUGE).summary.operators)
+    found = compile_within(inverted_residuals(), None, **options).summary
+    assert len(found.operators) == whole
+
+
+def test_tables_of_8_bit_functions_run_by_rows():
+    """A pointwise function of quantised values is a table; it may be part of a chain."""
+    net = Network(4)
+    net.conv(8, 3)
+    net.conv(8, 3)
+    zero = net.shift
+    names = [net.last, "scale", zero, "scale", "x_zero"]
+    net._add("QLinearSigmoid", names, domain="com.microsoft")
+    net.shift = "x_zero"
+    net.conv(4, 3)
+    model = net.model([1, 4, 40, 10], TensorProto.INT8)
+    plans = compile_within(model, HUGE).summary.row_plans
+    names = {name for plan in plans for chain in plan.chains for name in chain}
+    library = compile_within(model, plans[-1].ram_bytes)
+    assert names and library.summary.arena_bytes == plans[-1].ram_bytes
+    assert any("tvmrt_table_i8" in text for text in library.sources.files.values())
