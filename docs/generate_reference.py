@@ -23,7 +23,6 @@ import click
 import differences_reference
 import json_reference
 import operator_reference
-import region_operators
 import sdk_reference
 
 from tvmrt import plugin
@@ -152,7 +151,6 @@ PAGES = {
     "operators.md": operator_reference.page,
     "plugin-sdk.md": sdk_reference.page,
 }
-REGION_OPERATORS = "src_runtime/regions/pointwise_operators.h"
 
 
 def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
@@ -171,7 +169,6 @@ def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
 def pages() -> dict[str, Callable[[], str]]:
     """Return the functions that generate the pages, by path in the repository."""
     result = {f"docs/reference/{name}": make for name, make in PAGES.items()}
-    result[REGION_OPERATORS] = region_operators.header
     for folder in sorted(ROOT.glob("plugins/*")):
         made = plugin_pages(folder)
         result |= {f"plugins/{folder.name}/docs/{name}": make for name, make in made.items()}

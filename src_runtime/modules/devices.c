@@ -51,11 +51,6 @@ int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region**
   FORWARD(region_find, module, symbol, out_region);
 }
 
-int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
-                         int32_t num_shapes) {
-  FORWARD(region_reshape, region, shapes, num_shapes);
-}
-
 int tvmrt__devices_load_plugin(const char* name, bool* out_found) {
   *out_found = false;
   FORWARD(plugin_find, name, out_found);

@@ -18,7 +18,6 @@ typedef struct tvmrt_device_functions {
   int (*split_graph_by_describe)(tvmrt_device* device, const tvmrt_region* graph,
                                  int32_t* out_groups);
   int (*region_find)(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region);
-  int (*region_reshape)(tvmrt_region* region, const tvmrt_region_shape* shapes, int32_t num_shapes);
   /* Load the device plug-in of this name from the usual folders; *out_found: whether there was one.
    * 0, or -1 with the error text set. */
   int (*plugin_find)(const char* name, bool* out_found);

@@ -10,7 +10,7 @@ typedef tvmrt_loaded_region loaded;
 typedef tvmrt_region_context context;
 
 /* Always -1. */
-int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what) {
+static int wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what) {
   return tvmrt__fail_value("region '%.100s': tensor '%.80s' %s.", region->symbol,
                            region->tensors[tensor].name, what);
 }
@@ -32,22 +32,24 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
   int32_t i;
   if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle && code != kTVMOpaqueHandle) ||
       t == NULL) {
-    return tvmrt__wrong_tensor(&c->region, tensor, "is not given as a tensor");
+    return wrong_tensor(&c->region, tensor, "is not given as a tensor");
   }
   if (t->ndim != expected->ndim || !tvmrt__same_dtype(t->dtype, expected->dtype)) {
-    return tvmrt__wrong_tensor(&c->region, tensor, "comes with another rank or type");
+    return wrong_tensor(&c->region, tensor, "comes with another rank or type");
   }
   for (i = 0; i < t->ndim; ++i) {
     if (t->shape[i] > expected->shape[i] || t->shape[i] < tvmrt__min_extents(expected)[i]) {
-      return tvmrt__wrong_tensor(&c->region, tensor, "comes with another shape");
+      return wrong_tensor(
+          &c->region, tensor,
+          "comes with another shape; compile the network with dynamic dimensions for other sizes");
     }
   }
   /* Devices without a layout of their own require contiguous rows. */
   if (t->strides != NULL && !self->any_layout && !tvmrt__is_compact(t)) {
-    return tvmrt__wrong_tensor(&c->region, tensor, "is not compact");
+    return wrong_tensor(&c->region, tensor, "is not compact");
   }
   if (!is_accessible(self, t->device)) {
-    return tvmrt__wrong_tensor(&c->region, tensor, "lies in memory that the device does not reach");
+    return wrong_tensor(&c->region, tensor, "lies in memory that the device does not reach");
   }
   /* Borrowed until the call ends: contexts outlive it. */
   c->data[tensor] = t;

@@ -112,7 +112,7 @@ void tvmrt__context_release(const loaded* self, context* c) {
   c->is_prepared = false;
   release_graph(self, c);
   if (c->is_allocated && allocator != NULL && allocator->release != NULL) {
-    if (c == &self->first) tvmrt__restore_shapes(self);
+    if (c == &self->first) tvmrt__sizes_reset(&self->sizes, &c->region);
     (void)allocator->release(self->device, &c->region);
   }
   c->is_allocated = false;

@@ -32,15 +32,14 @@ static walk* walk_of(tvmrt_parser* in) { return (walk*)(void*)in; }
 
 static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
 
-/* The arrays are the runtime's own memory; they are constant only for devices. */
-void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape) {
+/* As minimum and maximum; the shape was checked. The arrays are the runtime's own memory; they are
+ * constant only for devices. */
+static void set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape) {
   tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)tensor;
   const size_t bytes = (size_t)t->ndim * sizeof(*shape);
   if (bytes == 0) return;
   memcpy(tvmrt__min_extents(t), shape, bytes);
-  /* From the copy: `shape` may be the tensor's own, and memcpy() requires that source and target do
-   * not overlap. */
-  memcpy((int64_t*)(uintptr_t)t->shape, tvmrt__min_extents(t), bytes);
+  memcpy((int64_t*)(uintptr_t)t->shape, shape, bytes);
   (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
 }
 
@@ -198,7 +197,7 @@ static int set_shapes(const walk* w) {
     TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shape, t->ndim, t->dtype, &bytes));
   }
   for (i = 0; i < w->region->num_tensors; ++i) {
-    tvmrt__set_shape(&w->region->tensors[i], &w->shapes[(size_t)i * TVMRT_MAX_NDIM]);
+    set_shape(&w->region->tensors[i], &w->shapes[(size_t)i * TVMRT_MAX_NDIM]);
   }
   return 0;
 }
@@ -229,6 +228,13 @@ int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
   tvmrt__buf_free(&w.text);
   free(w.shapes);
   return rc;
+}
+
+/* If memory to evaluate the sizes is exhausted, `release` sees those of the last run. */
+void tvmrt__sizes_reset(const tvmrt_sizes* sizes, const tvmrt_region* region) {
+  int32_t i;
+  for (i = 0; i < sizes->count; ++i) sizes->current[i] = sizes->bounds[2 * i + 1];
+  if (sizes->count != 0) (void)tvmrt__sizes_apply(sizes, sizes->current, region);
 }
 
 /* Writes the region's text with its current shapes, for a scripted device, which reads shapes and

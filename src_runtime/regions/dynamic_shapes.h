@@ -25,6 +25,8 @@ int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVM
 
 /* Set the shapes of all tensors for these values. On failure nothing has changed. */
 int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values, const tvmrt_region* region);
+/* Set the shapes for the maximum of each size, which `allocate` had, for `release`. */
+void tvmrt__sizes_reset(const tvmrt_sizes* sizes, const tvmrt_region* region);
 
 /* Append the text of a region with the current shapes of its tensors. */
 int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_sizes* sizes,

@@ -74,55 +74,12 @@ TVMRT_NATIVE(set_options) {
   return tvmrt__device_set_options(name, options);
 }
 
-/* An invalid tensor becomes -1, which tvmrt_region_reshape() refuses with its own text. */
-static int read_shape(const tvmrt_args* in, int i, const tvmrt_region* region,
-                      tvmrt_region_shape* out) {
-  const tvmrt_shape* shape;
-  int64_t tensor;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &tensor));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, i + 1, TVMRT_TYPE_SHAPE_TUPLE, (void*)&shape));
-  out->tensor = tensor < 0 || tensor >= region->num_tensors ? -1 : (int32_t)tensor;
-  out->shape = shape->data;
-  if (out->tensor >= 0 && shape->size != (size_t)region->tensors[out->tensor].ndim) {
-    return tvmrt__fail_value(
-        "tensor '%.80s' of region '%.100s' has %d dimensions, and a new shape must have as many.",
-        region->tensors[out->tensor].name, region->symbol, (int)region->tensors[out->tensor].ndim);
-  }
-  return 0;
-}
-
-/* (module, symbol, tensor, ShapeTuple, ...) */
-TVMRT_NATIVE(reshape_region) {
-  struct tvmrt_module* mod;
-  const char* symbol;
-  tvmrt_region* region;
-  tvmrt_region_shape* shapes;
-  int i;
-  int rc = 0;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &symbol));
-  TVMRT_RETURN_IF_ERROR(tvmrt__region_find(mod, symbol, &region));
-  /* one more, for the leading pair: avoids an empty allocation */
-  shapes = tvmrt__calloc((size_t)num_args / 2, sizeof(*shapes));
-  if (shapes == NULL) return -1;
-  for (i = 2; rc == 0 && i < num_args; i += 2) {
-    rc = i + 1 == num_args ? tvmrt__fail_type("%s: a shape is missing.", in.callee)
-                           : read_shape(&in, i, region, &shapes[i / 2 - 1]);
-  }
-  if (rc == 0) rc = tvmrt__region_reshape(region, shapes, num_args / 2 - 1);
-  free(shapes);
-  return rc;
-}
-
 #define FUNCTIONS(X)                              \
   X("tvmrt.device.list", list_devices)            \
   X("tvmrt.device.list_plugins", list_plugins)    \
   X("tvmrt.device.load_plugin", load_plugin)      \
   X("tvmrt.device.unregister", unregister_device) \
-  X("tvmrt.device.set_options", set_options)      \
-  X("tvmrt.device.reshape", reshape_region)
+  X("tvmrt.device.set_options", set_options)
 const tvmrt_builtins tvmrt__region_builtins = TVMRT_BUILTINS(FUNCTIONS);
 
 /* A member of an object, with a leading comma. NULL is an empty list. */

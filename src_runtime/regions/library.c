@@ -16,7 +16,6 @@ static const tvmrt_device_functions functions = {
     .device_load_plugin = tvmrt__device_load_plugin,
     .split_graph_by_describe = tvmrt__split_graph_by_describe,
     .region_find = tvmrt__region_find,
-    .region_reshape = tvmrt__region_reshape,
     .plugin_find = tvmrt__plugin_find,
 };
 

@@ -143,7 +143,6 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   if (self->has_condition) tvmrt__cond_free(&self->returned);
   if (self->has_lock) tvmrt__mutex_free(&self->lock);
   free(self->options);
-  free(self->shapes);
   free(self->fallbacks.reason);
   forget_failure(self);
 }
@@ -382,60 +381,5 @@ tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMVa
 int tvmrt__context_return(loaded* self, context* c, int rc) {
   tvmrt__context_unbind(c);
   return_context(self, c);
-  return rc;
-}
-
-/* Checks tensor indices and overflow; tvmrt__infer_shapes() checks the rest. */
-static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
-                        int32_t num_shapes) {
-  int32_t i;
-  uint64_t bytes;
-  for (i = 0; i < num_shapes; ++i) {
-    int32_t tensor = shapes[i].tensor;
-    if (tensor < 0 || tensor >= region->num_tensors) {
-      return tvmrt__fail_value("region '%.100s' has no tensor %d to reshape; it has %d.",
-                               region->symbol, (int)tensor, (int)region->num_tensors);
-    }
-    if (region->tensors[tensor].is_constant) {
-      return tvmrt__wrong_tensor(region, tensor, "is a constant and cannot be reshaped");
-    }
-    TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shapes[i].shape, region->tensors[tensor].ndim,
-                                             region->tensors[tensor].dtype, &bytes));
-  }
-  return 0;
-}
-
-/* A failure is the result of every call until the next reshape. */
-static int reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
-  int rc = forget_shapes(self);
-  if (rc == 0) rc = tvmrt__infer_shapes(&self->first.region, shapes, num_shapes, true);
-  return prepare_shapes(self, rc);
-}
-
-/* The lock is held from the check to the end, so that partly set shapes are never visible. Shapes
- * are inferred twice, first without setting any, so that an error leaves the region unchanged. */
-int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
-                          int32_t num_shapes) {
-  loaded* self = region->runtime;
-  int rc;
-  if (self->sizes.count != 0) {
-    return tvmrt__fail_value(
-        "region '%.100s' cannot be reshaped: its extents are dynamic; call the network with inputs "
-        "of the new shapes.",
-        region->symbol);
-  }
-  tvmrt__lock(&self->lock);
-  begin_reshape(self);
-  rc = check_shapes(region, shapes, num_shapes);
-  if (rc == 0) rc = tvmrt__infer_shapes(region, shapes, num_shapes, false);
-  /* Without a device there is nothing to prepare: the result is the reason for that. */
-  if (rc == 0 && self->device == NULL) {
-    rc = has_failed(self) ? -1 : 0;
-  } else if (rc == 0) {
-    rc = tvmrt__save_shapes(self);
-    if (rc == 0) rc = reshape(self, shapes, num_shapes);
-  }
-  end_reshape(self);
-  tvmrt__unlock(&self->lock);
   return rc;
 }

@@ -34,7 +34,7 @@ typedef struct tvmrt_loaded_region {
   tvmrt_region initial;       /* copy of first before slots used it; initial state of the others */
   tvmrt_device* device;       /* NULL: missing, and the CPU replaces it */
   tvmrt_mutex lock;           /* protects everything that changes after loading */
-  tvmrt_cond returned;        /* signalled when a context, creation or reshape ends */
+  tvmrt_cond returned;        /* signalled when a context, creation or change of sizes ends */
   bool has_lock;
   bool has_condition;
   bool is_making;          /* a context */
@@ -49,7 +49,6 @@ typedef struct tvmrt_loaded_region {
   atomic_bool* has_warned; /* a warning was printed; owned by the module */
   tvmrt_fallbacks fallbacks;
   tvmrt_sizes sizes;
-  int64_t* shapes;  /* of all tensors at `allocate`, once reshaped; NULL: unchanged */
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
   const tvmrt_constants* constants; /* of the module */
@@ -69,14 +68,6 @@ int tvmrt__context_bind(const tvmrt_loaded_region* self, tvmrt_region_context* c
 void tvmrt__context_unbind(tvmrt_region_context* c);
 /* Copy the bound tensors with their shapes, so that the caller may free them during the run. */
 int tvmrt__context_copy_tensors(tvmrt_region_context* c);
-/* Fail with an error text about a tensor of a region. */
-int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what);
-
-/* Check whether the shapes of every node's tensors are consistent after these changes; shapes of
- * other results are inferred, and all are set if `set`. Tensor indices and ranks were checked.
- * Supports pointwise operators, matmuls and convolutions; tensors of others keep their shapes. */
-int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
-                        int32_t num_shapes, bool set);
 
 /* Count a failed call of a region with CPU fallback, with the thread's error; a library's first one
  * prints a warning. */
@@ -95,10 +86,6 @@ int tvmrt__context_allocate(const tvmrt_loaded_region* self, tvmrt_region_contex
 int tvmrt__context_pre_run(const tvmrt_loaded_region* self, tvmrt_region_context* c);
 int tvmrt__context_post_run(const tvmrt_loaded_region* self, tvmrt_region_context* c);
 void tvmrt__context_release(const tvmrt_loaded_region* self, tvmrt_region_context* c);
-
-/* Save the shapes of `allocate` before the first change; restore them for `release`. */
-int tvmrt__save_shapes(tvmrt_loaded_region* self);
-void tvmrt__restore_shapes(const tvmrt_loaded_region* self);
 
 /* A context with the tensors of a call bound; NULL with the error if there is none. */
 tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,

@@ -48,8 +48,6 @@ typedef struct tvmrt_region_set {
 static inline int64_t* tvmrt__min_extents(const tvmrt_region_tensor* t) {
   return (int64_t*)(uintptr_t)t->shape + t->ndim;
 }
-/* Set a fixed shape, as minimum and maximum; it was checked. */
-void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape);
 bool tvmrt__region_is_dynamic(const tvmrt_region* region);
 
 /* Read and check. The constants are borrowed as long as `out` lives, and aligned; NULL leaves them

@@ -33,8 +33,6 @@ int tvmrt__device_load_plugin(const char* path);
 int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
                                    int32_t* out_groups);
 int tvmrt__region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region);
-int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
-                          int32_t num_shapes);
 
 /* The device "cpu", which is always available. */
 extern const tvmrt_device tvmrt__cpu_device;

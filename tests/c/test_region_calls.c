@@ -1,4 +1,4 @@
-/* Calls of regions with invalid arguments, and reshaping regions without a device. */
+/* Calls of regions with invalid arguments. */
 #include <tvm/runtime/device.h>
 
 #include "support.h"
@@ -83,48 +83,9 @@ static void test_mismatched_tensors_are_refused(void** state) {
   TVMModFree(mod);
 }
 
-static int reshape(TVMModuleHandle mod, size_t rank) {
-  call shape = {0}, c = {0};
-  int rc;
-  for (size_t i = 0; i < rank; ++i) arg_int(&shape, 3);
-  assert_ok(call_global(&shape, "runtime.ShapeTuple"));
-  arg_handle(&c, kTVMModuleHandle, mod);
-  arg_str(&c, "r");
-  for (int i = 0; i < 2; ++i) {
-    arg_int(&c, i);
-    arg_handle(&c, kTVMObjectHandle, shape.ret.v_handle);
-  }
-  rc = call_global(&c, "tvmrt.device.reshape");
-  (void)TVMObjectFree(shape.ret.v_handle);
-  return rc;
-}
-
-static void test_rank_cannot_change(void** state) {
-  const int64_t shape33[] = {3, 3};
-  TVMModuleHandle mod = load_region("\"device\": \"counting\"");
-  DLTensor* x = make_tensor(2, shape33, NULL);
-  (void)state;
-  assert_fails(reshape(mod, 3), "tensor 'x' of region 'r' has 2 dimensions,");
-  assert_fails(call_with(mod, kTVMNDArrayHandle, x, x), "comes with another shape.");
-  assert_ok(reshape(mod, 2));
-  assert_ok(call_with(mod, kTVMNDArrayHandle, x, x));
-  TVMArrayFree(x);
-  TVMModFree(mod);
-}
-
-/* A region loaded only for its CPU fallback. */
-static void test_region_without_a_device_is_not_reshaped(void** state) {
-  TVMModuleHandle mod = load_region("\"device\": \"absent\", \"fallback\": 1");
-  (void)state;
-  assert_fails(reshape(mod, 2), "needs device 'absent'");
-  TVMModFree(mod);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_mismatched_tensors_are_refused, enter, leave),
-      cmocka_unit_test_setup_teardown(test_rank_cannot_change, enter, leave),
-      cmocka_unit_test(test_region_without_a_device_is_not_reshaped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

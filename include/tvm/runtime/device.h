@@ -59,8 +59,8 @@ extern "C" {
  *
  * Within a version, structs grow only at their ends and store their size. A later runtime loads the
  * device and treats its missing slots as NULL; an earlier runtime does not call slots that it does
- * not know. tvmrt_attr, tvmrt_region_tensor, tvmrt_region_node, tvmrt_region_shape and tvmrt_step,
- * which are used in arrays, never change.
+ * not know. tvmrt_attr, tvmrt_region_tensor, tvmrt_region_node and tvmrt_step, which are used in
+ * arrays, never change.
  */
 #define TVMRT_DEVICE_ABI 1
 
@@ -136,8 +136,7 @@ typedef struct tvmrt_device_allocator {
   int (*evaluation)(tvmrt_device* device, const tvmrt_region* region);
   /*! Optional. Reserve the region's memory in the device's pool, before the first pre_run, and
    * store it in region->reservation. Called once, at the initial shapes: the maximum ones for
-   * dynamic dimensions. tvmrt_region_reshape() may exceed them: `pre_run`, which is called again
-   * for other shapes, then reserves more, or fails. */
+   * dynamic dimensions. */
   int (*allocate)(tvmrt_device* device, tvmrt_region* region);
   /*! Optional. Release the region's reservation, after release_graph; also if pre_run failed. Its
    * tensors have the shapes of the `allocate` call. Its result is ignored. */
@@ -276,12 +275,6 @@ TVM_DLL int tvmrt_device_load_plugin(const char* path);
 TVM_DLL int tvmrt_split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
                                           int32_t* out_groups);
 
-/*! \brief New shape of one tensor of a region, for tvmrt_region_reshape(). */
-typedef struct tvmrt_region_shape {
-  int32_t tensor;
-  const int64_t* shape; /*!< The number of extents must not change. */
-} tvmrt_region_shape;
-
 /*!
  * \brief Find a loaded region by its symbol.
  * \param module     [in] A library, or a module of kind "device_region".
@@ -290,22 +283,6 @@ typedef struct tvmrt_region_shape {
  */
 TVM_DLL int tvmrt_region_find(TVMModuleHandle module, const char* symbol,
                               tvmrt_region** out_region);
-
-/*!
- * \brief Prepare a region for other shapes: post_run, then pre_run with the new ones.
- *
- * \param region [in] From tvmrt_region_find().
- * \param shapes [in] num_shapes tensors that change: inputs. Shapes of results are inferred and
- *                    checked against given ones. Constants cannot change. Shape inference supports
- *                    pointwise operators, softmax, conv and matmul; tensors of all other operators
- *                    must keep their shapes. `evaluation` is called with the new shapes.
- * Errors:  -1: a tensor or an extent is out of range, or shapes contradict each other (nothing
- *          changed), or a slot failed; then the region fails at each call, with that text, until it
- *          is reshaped again.
- * Threads: waits for a run in progress.
- */
-TVM_DLL int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
-                                 int32_t num_shapes);
 
 /*! @} */
 /*!

@@ -88,8 +88,8 @@ typedef struct tvmrt_region {
   /*!
    * Concurrent calls each have a copy of the region, with its own device_graph. Their base is the
    * region that was prepared when the library was loaded; in the base itself this is NULL. The base
-   * outlives its copies, and is reshaped only after they are released. So pre_run may use data that
-   * runs do not write, such as packed weights, from base->device_graph while the base runs.
+   * outlives its copies, and gets other shapes only after they are released. So pre_run may use data
+   * that runs do not write, such as packed weights, from base->device_graph while the base runs.
    */
   const struct tvmrt_region* base;
   size_t struct_bytes; /*!< Size of this struct in the runtime: fields past it do not exist. */

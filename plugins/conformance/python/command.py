@@ -13,8 +13,8 @@ from tvmrt.units import FRACTION, SECONDS
 @click.option(
     "--check", "checks", multiple=True,
     type=click.Choice(
-        ["operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
-         "leaks", "threads"]
+        ["operators", "forms", "sizes", "tensors", "asynchronous", "reduced", "faults", "leaks",
+         "threads"]
     ),
     help="Run this check only; may be repeated. Default: all checks.",
 )  # fmt: skip
@@ -37,7 +37,7 @@ from tvmrt.units import FRACTION, SECONDS
 def command(
     target: str, checks: tuple, only: tuple, seconds: float, tolerance: float, as_json: bool
 ) -> int:
-    """Test a device: operators, tensor addresses, other shapes, wrong calls and damaged libraries,
+    """Test a device: operators, tensor addresses, other sizes, wrong calls and damaged libraries,
     memory, threads.
 
     Every operator that the device claims is compared with onnxruntime or, if it is missing, with

@@ -18,7 +18,6 @@ TVMRT_DEVICE_PLUGIN(matmul)
 typedef struct {
   size_t* places; /* of each tensor in the scratch memory */
   char* scratch;
-  int64_t rows; /* of the first tensor, when the region was prepared */
   int prepared;
   float* first; /* input of the first run */
 } work;
@@ -99,15 +98,8 @@ static int pre_run(tvmrt_device* self, tvmrt_region* region, const char* options
 #if MUTANT == 22 /* can be prepared only once */
   if (w != NULL) return fail("it is prepared already");
 #endif
-#if MUTANT == 3 /* keeps the memory of the first shapes */
-  if (w != NULL) return 0;
-#endif
   if (w == NULL) w = region->device_graph = calloc(1, sizeof(*w));
   if (w == NULL) return fail("no memory");
-#if MUTANT != 17 /* assumes the number of rows of the first run */
-  w->rows = 0;
-#endif
-  if (w->rows == 0) w->rows = region->tensors[region->inputs[0]].shape[0];
   ++w->prepared;
   forget(w);
   w->places = calloc((size_t)region->num_tensors + 1, sizeof(size_t));
@@ -206,10 +198,6 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
 #elif MUTANT == 26 /* uses the first matrix of a batch for all */
   const tvmrt_region_tensor* left = &region->tensors[node->inputs[0]];
   rows = left->ndim > 1 ? left->shape[left->ndim - 2] : 1;
-#elif MUTANT == 17
-  rows = rows < ((const work*)region->device_graph)->rows
-             ? rows
-             : ((const work*)region->device_graph)->rows;
 #elif MUTANT == 21 /* adds the bias again at each preparation */
   const float times = (float)((const work*)region->device_graph)->prepared;
 #endif

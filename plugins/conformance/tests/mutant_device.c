@@ -156,7 +156,6 @@ static int pre_run(tvmrt_device* self, tvmrt_region* region, const char* options
                   ? region->tensors[region->inputs[0]].shape[0]
                   : 1;
   }
-  if (IS(26) && w->scratch != NULL) return 0; /* prepared once, for the first shapes */
   free(w->places);
   if (!IS(40)) free(w->scratch);
   forget_float16(w);

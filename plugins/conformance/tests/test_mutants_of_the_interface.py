@@ -43,7 +43,6 @@ MUTANTS = {
     23: ("frees in post_run what release_graph frees", "asynchronous", "Add"),
     24: ("loses the bias in reduced precision", "reduced", "Gemm"),
     25: ("keeps four bits in float16", "reduced", "MatMul"),
-    26: ("keeps the memory of the first shapes", "shapes", "MatMul, Add"),
     27: ("computes whole tiles of the largest size", "sizes", "Relu"),
     28: ("reads unsigned bytes as signed ones", "operators", "Conv of uint8"),
     29: ("scales sums that are to stay integers", "operators", "MatMulInteger"),

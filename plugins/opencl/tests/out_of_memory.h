@@ -7,5 +7,6 @@
   "const int a, const float b) { y[get_global_id(0) % 6] = b; }\", \"types\": \"float32:2x3\""
 #define REGIONS                                                                               \
   REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("identity", "[0]", "[1]", ""), "[0]", "[1]") \
-  ", " REGION("m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),                      \
-              NODE("custom_opencl", "[0, 1]", "[2]", KERNEL), "[0]", "[2]")
+  ", " OPEN_REGION("o", NODE("identity", "[0]", "[1]", "")) ", " REGION(                      \
+      "m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),                              \
+      NODE("custom_opencl", "[0, 1]", "[2]", KERNEL), "[0]", "[2]")

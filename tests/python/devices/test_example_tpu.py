@@ -227,17 +227,6 @@ def test_out_of_memory_is_an_error(monkeypatch):
     unregister("tpu")
 
 
-def test_regions_run_at_other_shapes_without_reloading():
-    module = region("relu", [ONE], (2,))
-    reshape = get_global_func("tvmrt.device.reshape")
-    shape = tvmrt.runtime.ShapeTuple([5])
-    reshape(module, "r", 0, shape, 1, shape)
-    five = np.arange(-2, 3, dtype=np.float32)
-    np.testing.assert_array_equal(run(module, [five], (5,)), np.maximum(five, 0))
-    with pytest.raises(ValueError, match="another shape"):
-        run(module, [ONE], (2,))
-
-
 def test_many_threads_share_the_device():
     module = region("mul", [ONE, ONE], (2,), constants=(1,))
     wrong = []

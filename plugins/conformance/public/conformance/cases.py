@@ -304,28 +304,6 @@ def _dense(how: str, make: CaseFactory, rows: int, sizes: Sequence[int]) -> Case
     return _chain(how, steps, {"x": make.normal(rows, sizes[0])}, weights)
 
 
-def resized_cases() -> list[tuple[Case, Case]]:
-    """Return networks of one input and one result, each also with a larger input."""
-    make = CaseFactory()
-    dense = _dense("MatMul, Add, Relu: layers", make, 4, (8, 12))
-    plain = make.single("Relu", "rows", [make.normal(3, 8)])
-    product = make.single("MatMul", "rows", [make.normal(3, 8)], [make.normal(8, 5)])
-    weights = [make.normal(6, 4, 3, 3), make.normal(6)]
-    conv = make.single("Conv", "pixels", [make.normal(1, 4, 8, 8)], weights, pads=[1, 1, 1, 1])
-    larger = {
-        id(dense): (90, 8),
-        id(plain): (70, 8),
-        id(product): (90, 8),
-        id(conv): (2, 4, 19, 17),
-    }
-    pairs = []
-    for small in (plain, product, dense, conv):
-        (name,) = small.feeds
-        feeds = {name: make.normal(*larger[id(small)])}
-        pairs.append((small, Case(small.name, small.nodes, feeds, small.weights, small.outputs)))
-    return pairs
-
-
 def dynamic_cases() -> list[Case]:
     """Return networks with dynamic rows or images "n", or pixel rows "h", with their maximum
     inputs."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from .finding import Finding
 
 CHECKS = (
-    "operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
-    "leaks", "threads",
+    "operators", "forms", "sizes", "tensors", "asynchronous", "reduced", "faults", "leaks",
+    "threads",
 )  # fmt: skip
 NOT_OPENED = 3  # exit code of a check whose device cannot be opened
 SECONDS = 600  # time limit of one check; a device that hangs fails it
