@@ -8,10 +8,9 @@
 #include "fuzz.h"
 
 enum {
-  RAW = 0x80,      /* a record whose bytes are sent unchanged */
-  MESSAGE = 0x40,  /* a record whose bytes are a frame's payload */
-  NUMBERED = 0x20, /* a record whose first byte is the number of a request */
-  KNOWN = 0xa1,    /* eight such bytes are replaced by the last handle sent */
+  RAW = 0x80,     /* a record whose bytes are sent unchanged */
+  MESSAGE = 0x40, /* a record whose bytes are a frame's payload */
+  KNOWN = 0xa1,   /* eight such bytes are replaced by the last handle sent */
   FRAME_BYTES = 1 << 14
 };
 
@@ -97,8 +96,7 @@ static void put_known(const line* l, uint8_t* body, size_t size) {
 static int send_record(microtvm_rpc_server_t server, line* l, int code, const uint8_t* data,
                        size_t size) {
   uint8_t body[2048];
-  uint8_t head[16] = {1, 0, TVMRT_MESSAGE_PACKET};
-  size_t head_size = 3;
+  uint8_t head[15] = {1, 0, TVMRT_MESSAGE_PACKET};
   uint64_t bytes;
   int packet_code = code & 0x1f;
   if (code & RAW) return send(server, l, data, size);
@@ -107,14 +105,10 @@ static int send_record(microtvm_rpc_server_t server, line* l, int code, const ui
   if (code & MESSAGE) return send_message(server, l, NULL, 0, body, size);
   put_known(l, body, size);
   head[1] = l->answers.length != 0 ? l->answer[1] : 0; /* the server's nonce, of its last reply */
-  if (code & NUMBERED) {
-    head[2] = TVMRT_MESSAGE_NUMBERED;
-    head[head_size++] = size == 0 ? 0 : body[0];
-  }
   bytes = size + 4;
-  memcpy(head + head_size, &bytes, 8);
-  memcpy(head + head_size + 8, &packet_code, 4);
-  return send_message(server, l, head, head_size + 12, body, size);
+  memcpy(head + 3, &bytes, 8);
+  memcpy(head + 11, &packet_code, 4);
+  return send_message(server, l, head, sizeof(head), body, size);
 }
 
 static void begin(microtvm_rpc_server_t* server, line* l) {

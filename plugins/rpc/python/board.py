@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX
 from tvmrt.connection import RemoteMachine, RemoteNetwork
@@ -17,11 +20,10 @@ from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tvmrt.compiler.sdk.export import CompiledLibrary
-    from tvmrt.rpc.board import BoardNetwork, BoardSession
+    from tvmrt.rpc.board import BoardSession
 
+REPEATS = 64  # maximum number of times in one answer of a board, at any packet size
 _CODE = re.compile(r"code 0x([0-9a-f]{8})$")
 
 
@@ -60,7 +62,6 @@ class RemoteBoard(RemoteMachine):
             If the file is not an image, or the board runs another one.
         """
         from tvmrt.compiler.sdk.export import read_image_metadata
-        from tvmrt.rpc.board import BoardNetwork
 
         if suffix_of(path) != IMAGE:
             raise ValueError(
@@ -82,8 +83,7 @@ class RemoteBoard(RemoteMachine):
                 f"the board at {self.name} has image {there}, {path} is {metadata['image']}: write "
                 "that file to the board first"
             )
-        with explain_board_errors():
-            return ImageNetwork(BoardNetwork(session, metadata))
+        return ImageNetwork(session, metadata)
 
     def _connect(self, path: Path, target: str) -> BoardSession:
         from tvmrt.compiler.sdk.export import board_of
@@ -103,28 +103,48 @@ class RemoteBoard(RemoteMachine):
 
 
 class ImageNetwork(RemoteNetwork):
-    """Network of an image, on a board that runs the image."""
+    """Network of an image, on a board that runs the image.
 
-    def __init__(self, network: BoardNetwork) -> None:
-        self._network = network
+    Parameters
+    ----------
+    session
+        The session with the board.
+    metadata
+        Metadata of the image file: ``network``, ``inputs``, ``outputs``.
+    """
+
+    def __init__(self, session: BoardSession, metadata: Mapping[str, Any]) -> None:
         self.inputs = [
-            TensorInfo(row["name"], row["dtype"], tuple(row["shape"])) for row in network.inputs
+            TensorInfo(row["name"], row["dtype"], tuple(row["shape"])) for row in metadata["inputs"]
         ]
-        self.output_names = [row["name"] for row in network.outputs]
+        self.output_names = [row["name"] for row in metadata["outputs"]]
+        self._session = session
+        with explain_board_errors():
+            make = session.get_function("tvm.aot_executor.create")
+            self._module = make(session.system_lib(), session.cpu(), metadata["network"])
+            get_input = self._module["get_input"]
+            self._inputs = {info.name: get_input(i) for i, info in enumerate(self.inputs)}
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         """Run the network once and return its outputs."""
-        network = self._network
         with explain_board_errors():
             for name, array in arrays.items():
-                network.set_input(name, array)
-            network.run()
-            return [network.get_output(i).numpy() for i in range(len(self.output_names))]
+                tensor = self._inputs[name]
+                tensor.copyfrom(np.ascontiguousarray(array, tensor.dtype).reshape(tensor.shape))
+            self._module["run"]()
+            get_output = self._module["get_output"]
+            return [get_output(i).numpy() for i in range(len(self.output_names))]
 
     def time(self, repeat: int) -> Sequence[float]:
         """Return the seconds of each run, by the board's clock."""
+        make = self._session.get_function("runtime.RPCTimeEvaluator")
+        seconds: list[float] = []
         with explain_board_errors():
-            return self._network.time(repeat)
+            while len(seconds) < repeat:
+                part = min(REPEATS, repeat - len(seconds))
+                evaluate = make(self._module, "run", 1, 0, 1, part, 0, 0, 0, 1, 0, "")
+                seconds += struct.unpack(f"<{part}d", bytes(evaluate()))
+        return seconds
 
 
 @contextlib.contextmanager

@@ -35,8 +35,12 @@ def connect(server: str, key: str) -> RpcMachine:
 
 def request(tracker: str, key: str, seconds: float) -> RpcMachine:
     """Return a machine that a tracker, ``HOST[:PORT]``, assigns within the time limit."""
-    address = _address("--rpc-tracker", tracker, DEFAULT_TRACKER_PORT)
-    return RpcMachine(_request(address, key, seconds))
+    from tvmrt import rpc
+
+    host, port = _address("--rpc-tracker", tracker, DEFAULT_TRACKER_PORT)
+    line = rpc.connect_tracker(host, port, 0)
+    line.wait_timeout = seconds
+    return RpcMachine(_request(line, f"{host}:{port}", key, seconds))
 
 
 def _address(option: str, text: str, default: int) -> tuple[str, int]:
@@ -48,14 +52,11 @@ def _address(option: str, text: str, default: int) -> tuple[str, int]:
     return host, int(port)
 
 
-def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
+def _request(line: TrackerSession, address: str, key: str, seconds: float) -> RPCSession:
     """Return a session with a server of a tracker; TimeoutError if none is free in time."""
-    address_text = "{}:{}".format(*address)
-    line = _tracker(address, address_text, seconds)
-    line.wait_timeout = seconds
     if not line.summary()["queue_info"].get(key, {}).get("free"):
         console.note(
-            f"waits for a free server with the key '{key}' at the tracker {address_text}, "
+            f"waits for a free server with the key '{key}' at the tracker {address}, "
             f"{seconds:g} s at most"
         )
     try:
@@ -69,18 +70,6 @@ def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
             else "no server has it: start 'tvmrt rpc server --tracker', or check --rpc-key"
         )
         raise TimeoutError(f"{error}; {remedy}") from error
-
-
-def _tracker(address: tuple[str, int], address_text: str, seconds: float) -> TrackerSession:
-    """Return a connection to a tracker, which may be about to start."""
-    from tvmrt.rpc.client import TRACKER_SECONDS, TrackerSession, wait_for_tracker
-
-    try:
-        return TrackerSession(address)
-    except ConnectionRefusedError:
-        seconds = min(seconds, TRACKER_SECONDS)
-        console.note(f"no tracker answers at {address_text} yet; retrying for {seconds:g} s")
-        return wait_for_tracker(address, seconds)
 
 
 class RpcMachine(RemoteMachine):

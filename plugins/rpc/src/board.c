@@ -1,8 +1,4 @@
-/* Line to a board.
- *
- * Only one request is in flight at a time. If the board supports numbered messages, a request is
- * sent again until its answer arrives, and the board executes it once. Other boards, such as those
- * with TVM's own server, get each request once: a lost packet ends the session. */
+/* Line to a board: one request at a time, each sent once. A lost packet ends the session. */
 #include "board.h"
 
 #include <stdlib.h>
@@ -17,7 +13,7 @@ enum {
   MESSAGE_BYTES = 1 << 16, /* maximum bytes of a message from a board */
   LOG_BYTES = 256,
   LONG_CALL = 60, /* multiple of the time limit for an answer */
-  MAX_WAIT = 8    /* maximum wait between two attempts, as a multiple of the first */
+  CODE_AT = 8     /* of a packet: after its length */
 };
 
 struct tvmrt_board {
@@ -26,10 +22,8 @@ struct tvmrt_board {
   tvmrt_frame_reader frames;
   uint8_t session[2]; /* nonces of this side and of the board; zeros: no session */
   uint8_t nonce;      /* of the last session attempt */
-  uint8_t number;     /* of the last request */
-  bool is_numbered;   /* the board supports numbered messages, so requests may be sent again */
-  bool is_waiting;    /* for the answer to `request` */
-  tvmrt_buf request;  /* a packet */
+  bool is_waiting;    /* for the answer to a request */
+  bool is_call;       /* the last request was one, which may take long */
   tvmrt_buf inbox;    /* received answers; read up to `at` */
   size_t at;
   tvmrt_buf text; /* argument of the send function */
@@ -56,19 +50,19 @@ static int send_text(tvmrt_board* b) {
   return tvmrt__func_call(b->options.send, args, own, 2);
 }
 
-/* The header holds the session id, the type and, in numbered messages, the request number. */
-static int send_message(tvmrt_board* b, tvmrt_message_type type, const void* body, size_t bytes) {
-  const bool numbered = type == TVMRT_MESSAGE_NUMBERED;
-  const uint8_t head[] = {b->session[0], b->session[1], (uint8_t)type, b->number};
-  const size_t head_bytes = sizeof(head) - (numbered ? 0 : 1);
+/* The header holds the session id and the type; the body comes in two parts. */
+static int send_message(tvmrt_board* b, tvmrt_message_type type, const void* body, size_t bytes,
+                        const void* tail, size_t tail_bytes) {
+  const uint8_t head[TVMRT_MESSAGE_HEAD_BYTES] = {b->session[0], b->session[1], (uint8_t)type};
   tvmrt_frame_writer w = {append, &b->text, 0};
   b->text.size = 0;
   /* lengths of frames have 32 bits */
-  if (bytes > UINT32_MAX - sizeof(head))
+  if (bytes > UINT32_MAX / 2 || tail_bytes > UINT32_MAX / 2)
     return tvmrt__fail_value("a packet is too long for boards.");
-  TVMRT_RETURN_IF_ERROR(tvmrt__frame_begin(&w, (uint32_t)(head_bytes + bytes)));
-  TVMRT_RETURN_IF_ERROR(tvmrt__frame_put(&w, head, head_bytes));
+  TVMRT_RETURN_IF_ERROR(tvmrt__frame_begin(&w, (uint32_t)(sizeof(head) + bytes + tail_bytes)));
+  TVMRT_RETURN_IF_ERROR(tvmrt__frame_put(&w, head, sizeof(head)));
   TVMRT_RETURN_IF_ERROR(tvmrt__frame_put(&w, body, bytes));
+  if (tail_bytes != 0) TVMRT_RETURN_IF_ERROR(tvmrt__frame_put(&w, tail, tail_bytes));
   TVMRT_RETURN_IF_ERROR(tvmrt__frame_end(&w));
   return send_text(b);
 }
@@ -144,71 +138,39 @@ static int fail_with_log(const tvmrt_board* b, const char* what, const char* nex
 }
 
 /* Meaning of a message while waiting for an answer. */
-typedef enum { OTHER, TAKEN, ANSWER, ENDED } meaning;
+typedef enum { OTHER, ANSWER, ENDED } meaning;
 
-/* Classify a message; *head is the offset of the answer's packet. Answers to abandoned requests
- * carry another number and are skipped. */
-static meaning read_message(tvmrt_board* b, size_t size, size_t* head) {
-  const uint8_t type = b->message[2];
-  *head = TVMRT_MESSAGE_HEAD_BYTES;
-  if (type == TVMRT_MESSAGE_LOG) keep_log(b, size);
-  if (type == TVMRT_MESSAGE_TERMINATE && (is_ours(b) || (b->message[0] | b->message[1]) == 0)) {
-    return ENDED;
+/* Classify a message; *size is 0 on timeout. An answer is appended to the inbox. */
+static int await_message(tvmrt_board* b, double until, size_t* size, meaning* what) {
+  *what = OTHER;
+  TVMRT_RETURN_IF_ERROR(next_message(b, until, size));
+  if (*size == 0) return 0;
+  if (b->message[2] == TVMRT_MESSAGE_LOG) keep_log(b, *size);
+  if (b->message[2] == TVMRT_MESSAGE_TERMINATE &&
+      (is_ours(b) || (b->message[0] | b->message[1]) == 0)) {
+    *what = ENDED;
   }
-  if (!is_ours(b)) return OTHER;
-  if (type == TVMRT_MESSAGE_PACKET && !b->is_numbered) return ANSWER;
-  if (!b->is_numbered || size < TVMRT_MESSAGE_HEAD_BYTES + 1 || b->message[3] != b->number) {
-    return OTHER;
-  }
-  *head += 1;
-  if (type == TVMRT_MESSAGE_NUMBERED) return ANSWER;
-  return type == TVMRT_MESSAGE_TAKEN ? TAKEN : OTHER;
+  if (b->message[2] != TVMRT_MESSAGE_PACKET || !is_ours(b)) return 0;
+  *what = ANSWER;
+  return tvmrt__buf_append(&b->inbox, b->message + TVMRT_MESSAGE_HEAD_BYTES,
+                           *size - TVMRT_MESSAGE_HEAD_BYTES);
 }
 
-/* Send the current request. On a retry, the number identifies it to the board as a duplicate. */
-static int transmit(tvmrt_board* b) {
-  return send_message(b, b->is_numbered ? TVMRT_MESSAGE_NUMBERED : TVMRT_MESSAGE_PACKET,
-                      b->request.data, b->request.size);
-}
-
-/* Report a timeout. A board that took the call is alive, so the text then points at the call
- * instead of the line. */
-static int fail_with_timeout(const tvmrt_board* b, bool was_taken) {
-  return fail_with_log(b, was_taken ? "accepted a call and has not finished it" : "does not answer",
-                       was_taken ? "check whether the call is still running"
-                                 : "check the serial line, its speed and the board's power");
-}
-
-/* Wait for the answer to the pending request and append it to the inbox. A board that has
- * acknowledged the request gets more time. Otherwise the request is sent again with growing delays,
- * since the board may be busy with its line. */
+/* Wait for the answer to the pending request. */
 static int collect(tvmrt_board* b) {
-  const double begun = tvmrt__seconds();
-  double wait = b->options.retry;
-  double again = begun + wait;
-  double end = begun + b->options.answer;
-  bool was_taken = false;
+  const double end = tvmrt__seconds() + (b->is_call ? LONG_CALL : 1) * b->options.answer;
   while (b->is_waiting) {
     size_t size;
-    size_t head;
     meaning what;
-    TVMRT_RETURN_IF_ERROR(next_message(b, b->is_numbered && again < end ? again : end, &size));
-    what = size == 0 ? OTHER : read_message(b, size, &head);
+    TVMRT_RETURN_IF_ERROR(await_message(b, end, &size, &what));
     if (what == ENDED) {
       return fail_with_log(b, "was restarted, or ended the session", "connect again");
     }
     if (what == ANSWER) {
-      TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->inbox, b->message + head, size - head));
       b->is_waiting = false;
-    } else if (what == TAKEN && !was_taken) {
-      was_taken = true;
-      end = begun + LONG_CALL * b->options.answer;
     } else if (tvmrt__seconds() >= end) {
-      return fail_with_timeout(b, was_taken);
-    } else if (b->is_numbered && tvmrt__seconds() >= again) {
-      TVMRT_RETURN_IF_ERROR(transmit(b));
-      if (wait < MAX_WAIT * b->options.retry) wait *= 2;
-      again = tvmrt__seconds() + wait;
+      return fail_with_log(b, b->is_call ? "has not finished a call" : "does not answer",
+                           "check the serial line, its speed and the board's power");
     }
   }
   return 0;
@@ -216,19 +178,14 @@ static int collect(tvmrt_board* b) {
 
 /* ---- the channel ---- */
 
-/* Unread answers are collected first, since the board takes one request at a time. The packet is
- * kept in one piece because it may have to be sent again. */
+/* Unread answers are collected first, since the board takes one request at a time. */
 static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                         size_t tail_bytes) {
   tvmrt_board* b = ch->self;
   TVMRT_RETURN_IF_ERROR(collect(b));
-  b->request.size = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->request, head, head_bytes));
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->request, tail, tail_bytes));
-  /* wraps at one byte: only the last number is compared */
-  b->number++;
+  b->is_call = head_bytes > CODE_AT && ((const uint8_t*)head)[CODE_AT] == TVMRT_RPC_CALL;
   b->is_waiting = true;
-  return transmit(b);
+  return send_message(b, TVMRT_MESSAGE_PACKET, head, head_bytes, tail, tail_bytes);
 }
 
 /* Return bytes of the inbox; when it is empty, wait for the answer. */
@@ -275,95 +232,48 @@ static int await_session(tvmrt_board* b, double until, bool* began) {
   return 0;
 }
 
-/* Exchange one of the first packets; *came reports whether the answer arrived. A lost packet
- * restarts the whole session setup. */
-static int exchange_first(tvmrt_board* b, double until, bool* came) {
+/* Exchange the first packet; *came reports whether the answer arrived. */
+static int exchange_first(tvmrt_board* b, const tvmrt_buf* packet, double until, bool* came) {
   size_t size;
-  size_t head;
-  meaning what = OTHER;
+  meaning what;
   *came = false;
-  TVMRT_RETURN_IF_ERROR(transmit(b));
-  while (what != ANSWER) {
-    TVMRT_RETURN_IF_ERROR(next_message(b, until, &size));
-    if (size == 0) return 0;
-    what = read_message(b, size, &head);
-    if (what == ENDED || (what != ANSWER && tvmrt__seconds() >= until)) return 0;
-  }
-  b->inbox.size = 0;
-  *came = true;
-  return tvmrt__buf_append(&b->inbox, b->message + head, size - head);
-}
-
-/* Whether the answer in the inbox is a single non-zero handle. */
-static bool is_handle(const tvmrt_board* b) {
-  tvmrt_reader in;
-  tvmrt_rpc_seq seq;
-  uint64_t bytes;
-  uint64_t code;
-  bool is = false;
-  memset(&seq, 0, sizeof(seq));
-  tvmrt__reader_init(&in, "the answer", b->inbox.data, b->inbox.size);
-  if (tvmrt__read_uint(&in, 8, &bytes) == 0 && tvmrt__read_uint(&in, 4, &code) == 0 &&
-      code == TVMRT_RPC_RETURN && tvmrt__rpc_read_seq(&in, &seq) == 0 && seq.count == 1) {
-    is = seq.codes[0] == kTVMOpaqueHandle && seq.values[0].v_int64 != 0;
-  }
-  tvmrt__rpc_seq_free(&seq);
-  tvmrt__forget_error();
-  return is;
-}
-
-/* No arguments: a board supports one kind of session. */
-static int write_init(tvmrt_buf* out) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(out, NULL, NULL, 0));
-  tvmrt__rpc_end(out, 0);
+  TVMRT_RETURN_IF_ERROR(send_message(b, TVMRT_MESSAGE_PACKET, packet->data, packet->size, NULL, 0));
+  do {
+    TVMRT_RETURN_IF_ERROR(await_message(b, until, &size, &what));
+    *came = what == ANSWER;
+  } while (size != 0 && what == OTHER && tvmrt__seconds() < until);
   return 0;
 }
 
-/* Ask for the function whose presence indicates support for numbered messages. */
-static int write_question(tvmrt_buf* out) {
-  static const int code = kTVMStr;
-  TVMValue name;
-  name.v_str = TVMRT_NUMBERED_NAME;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_GET_GLOBAL));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(out, &name, &code, 1));
-  tvmrt__rpc_end(out, 0);
-  return 0;
-}
-
-/* Try the setup from the first nonce to the query for numbered messages. A board with an earlier
- * session resets itself and responds to the next attempt. */
-static int try_session(tvmrt_board* b, bool* began) {
+/* Try the setup from the nonce to the answer to the first packet. A lost packet restarts it. A
+ * board with an earlier session resets itself and responds to the next attempt. */
+static int try_session(tvmrt_board* b, const tvmrt_buf* first, bool* began) {
   static const uint8_t version = 1;
   const double until = tvmrt__seconds() + b->options.retry;
   b->nonce = tvmrt__frame_next_nonce(b->nonce);
   b->session[0] = b->nonce;
   b->session[1] = 0;
-  TVMRT_RETURN_IF_ERROR(send_message(b, TVMRT_MESSAGE_INIT, &version, sizeof(version)));
+  TVMRT_RETURN_IF_ERROR(send_message(b, TVMRT_MESSAGE_INIT, &version, sizeof(version), NULL, 0));
   TVMRT_RETURN_IF_ERROR(await_session(b, until, began));
   if (!*began) return 0;
-  TVMRT_RETURN_IF_ERROR(write_init(&b->request));
-  TVMRT_RETURN_IF_ERROR(exchange_first(b, tvmrt__seconds() + b->options.retry, began));
-  if (!*began) return 0;
-  TVMRT_RETURN_IF_ERROR(write_question(&b->request));
-  TVMRT_RETURN_IF_ERROR(exchange_first(b, tvmrt__seconds() + b->options.retry, began));
-  b->is_numbered = *began && is_handle(b);
+  TVMRT_RETURN_IF_ERROR(exchange_first(b, first, tvmrt__seconds() + b->options.retry, began));
   b->inbox.size = 0;
   /* log output from start-up does not explain later errors */
-  b->log[0] = '\0';
+  if (*began) b->log[0] = '\0';
   return 0;
 }
 
 /* The board may have been reset or not be ready, so retry until the time limit. */
 static int begin_session(tvmrt_board* b) {
   const double end = tvmrt__seconds() + b->options.start;
+  tvmrt_buf first = {NULL, 0, 0};
   bool began = false;
-  b->text.size = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->text, "\xfe", 1)); /* wakes up receivers */
-  TVMRT_RETURN_IF_ERROR(send_text(b));
-  do {
-    TVMRT_RETURN_IF_ERROR(try_session(b, &began));
-  } while (!began && tvmrt__seconds() < end);
-  if (began) return 0;
+  int rc = tvmrt__buf_append(&b->text, "\xfe", 1); /* wakes up receivers */
+  if (rc == 0) rc = send_text(b);
+  if (rc == 0) rc = tvmrt__rpc_write_init(&first);
+  while (rc == 0 && !began && tvmrt__seconds() < end) rc = try_session(b, &first, &began);
+  tvmrt__buf_free(&first);
+  if (rc != 0 || began) return rc;
   return fail_with_log(b, "does not start a session",
                        "check that its firmware contains the RPC server, and the line's speed");
 }
@@ -410,7 +320,6 @@ void tvmrt__board_free(tvmrt_board* b) {
   tvmrt__release(b->options.send);
   tvmrt__release(b->options.receive);
   tvmrt__release(b->options.close);
-  tvmrt__buf_free(&b->request);
   tvmrt__buf_free(&b->inbox);
   tvmrt__buf_free(&b->text);
   free(b->name);

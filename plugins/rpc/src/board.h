@@ -1,4 +1,4 @@
-/* Line to a board: packets in frames with a checksum, with retransmission of lost packets. */
+/* Line to a board: packets in frames with a checksum. */
 #ifndef TVMRT_PLUGINS_RPC_BOARD_H_
 #define TVMRT_PLUGINS_RPC_BOARD_H_
 
@@ -12,9 +12,9 @@ typedef struct tvmrt_board_options {
   TVMFunctionHandle send;    /* (bytes, microseconds or None); borrowed until the line is closed */
   TVMFunctionHandle receive; /* (max bytes, microseconds or None) -> bytes, empty on timeout */
   TVMFunctionHandle close;   /* (); may be NULL */
-  double retry;              /* until an unanswered packet is sent again */
+  double retry;              /* until the session is requested again */
   double start;              /* for the board to begin a session */
-  double answer;             /* for an answer; a call in execution may take 60 times as long */
+  double answer;             /* for an answer; a call may take 60 times as long */
 } tvmrt_board_options;
 
 /* Begin a session with the board, including its first packet, kInitServer. *out is owned; free it

@@ -14,7 +14,6 @@ void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void
   ch->kind = kind;
   ch->self = self;
   ch->fd = -1;
-  ch->deadline = 0;
   ch->begin = 0;
   ch->end = 0;
 }

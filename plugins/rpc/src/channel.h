@@ -23,9 +23,8 @@ enum { TVMRT_CHANNEL_BUFFER_BYTES = 8192 };
 
 struct tvmrt_channel {
   const tvmrt_channel_kind* kind;
-  void* self;      /* state of the kind */
-  int fd;          /* used by sockets; -1 for other kinds */
-  double deadline; /* used by sockets, in clock seconds; 0: none */
+  void* self; /* state of the kind */
+  int fd;     /* used by sockets; -1 for other kinds */
   size_t begin, end;
   char buffer[TVMRT_CHANNEL_BUFFER_BYTES]; /* received but not yet read: begin to end */
 };
@@ -49,9 +48,8 @@ int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
 
 /* Make a channel over a connected socket, which the channel does not close. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd);
-/* Limit the total time of all sends and receives from now on. `seconds` <= 0: no limit, neither in
- * total nor per system call. */
-void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds);
+/* Limit the time of each send and receive from now on; 0: no limit. */
+void tvmrt__socket_set_timeout(int fd, double seconds);
 /* *out_fd is the caller's; close it with tvmrt__socket_close(). */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
 void tvmrt__socket_close(int fd); /* -1 does nothing */

@@ -14,18 +14,14 @@
 /* Time limit for a server's answer; the server may be busy with another client. */
 static const double connect_seconds = 60;
 
-/* Takes over the session's reference, which moves to the root module. */
-static int return_root(tvmrt_rpc_session* s, TVMValue* out, int* out_code) {
+/* Takes over the descriptor and the board, also on failure. The session's reference moves to the
+ * root module. */
+static int return_session(int fd, tvmrt_board* board, TVMValue* out, int* out_code) {
+  tvmrt_rpc_session* s;
   tvmrt_module* root;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(fd, board, &s));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_root(s, &root));
   return tvmrt__ret_object(out, out_code, &root->base);
-}
-
-/* Takes over the descriptor, also on failure; -1: a session in this process. */
-static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* out_code) {
-  tvmrt_rpc_session* s;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(fd, init, &s));
-  return return_root(s, out, out_code);
 }
 
 /* ---- greeting ---- */
@@ -77,51 +73,42 @@ static int greet(tvmrt_channel* ch, const char* key, const char* where) {
 
 /* ---- functions ---- */
 
-/* The time limit covers the whole greeting, but not the session. */
+/* The time limit covers the greeting, but not the session. */
 static int connect_to(const char* host, int port, const char* key, int* out_fd) {
   tvmrt_channel ch;
   char where[300];
   (void)snprintf(where, sizeof(where), "%.256s:%d", host, port);
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(host, port, connect_seconds, out_fd));
   tvmrt__channel_over(&ch, *out_fd);
-  tvmrt__channel_set_deadline(&ch, connect_seconds);
+  tvmrt__socket_set_timeout(*out_fd, connect_seconds);
   if (greet(&ch, key, where) != 0) {
     tvmrt__socket_close(*out_fd);
     return -1;
   }
-  tvmrt__channel_set_deadline(&ch, 0); /* no limit for the duration of calls */
+  tvmrt__socket_set_timeout(*out_fd, 0); /* no limit for the duration of calls */
   return 0;
 }
 
-/* (host, port, key, whether to log since 0.9, values of kInitServer ...). */
+/* (host, port, key), and since 0.9 whether to log. */
 TVMRT_PLUGIN_NATIVE(rpc_connect) {
   const char* host;
   const char* key;
   int64_t port;
   int fd = -1;
-  int first = 3;
-  tvmrt_args init = {"rpc.Connect", args, type_codes, 0};
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 4));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &host));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &port));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &key));
-  /* A number or bool is the log flag; the values of kInitServer begin with a string. */
-  if (num_args > 3 && (type_codes[3] == kTVMArgInt || type_codes[3] == kTVMArgBool)) first = 4;
-  init.values += first;
-  init.codes += first;
-  init.count = num_args - first;
-  if (init.count < 0) init.count = 0;
   TVMRT_RETURN_IF_ERROR(connect_to(host, port < 0 || port > 65535 ? -1 : (int)port, key, &fd));
-  return return_session(fd, &init, out, out_code);
+  return return_session(fd, NULL, out, out_code);
 }
 
 /* A server in this process with its own handle table, for testing client code. */
 TVMRT_PLUGIN_NATIVE(rpc_local_session) {
-  static const tvmrt_args init = {"rpc.LocalSession", NULL, NULL, 0};
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
-  return return_session(-1, &init, out, out_code);
+  return return_session(-1, NULL, out, out_code);
 }
 
 /* Convert an argument from microseconds to seconds; 0 selects the default. */
@@ -138,7 +125,6 @@ static int arg_seconds(const tvmrt_args* in, int i, double otherwise, double* ou
 TVMRT_PLUGIN_NATIVE(rpc_connect_board) {
   tvmrt_board_options options;
   tvmrt_board* board;
-  tvmrt_rpc_session* s;
   TVMRT_GLOBAL_ARGS;
   memset(&options, 0, sizeof(options));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 7, 8));
@@ -152,6 +138,5 @@ TVMRT_PLUGIN_NATIVE(rpc_connect_board) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 6, TVMRT_TYPE_FUNCTION, &options.close));
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__board_open(&options, &board));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_over(board, &s));
-  return return_root(s, out, out_code);
+  return return_session(-1, board, out, out_code);
 }

@@ -357,15 +357,3 @@ void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
   tvmrt__buf_free(&ep->body);
   tvmrt__buf_free(&ep->reply);
 }
-
-/* Return 0 if the client has ended the session, -1 with the error text if the connection broke. */
-int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits) {
-  tvmrt_rpc_endpoint ep;
-  int rc;
-  tvmrt__rpc_endpoint_begin(&ep, channel, limits);
-  do {
-    rc = tvmrt__rpc_endpoint_step(&ep);
-  } while (rc == 0 && !ep.ended);
-  tvmrt__rpc_endpoint_end(&ep);
-  return rc;
-}

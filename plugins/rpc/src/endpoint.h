@@ -33,9 +33,6 @@ void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
 int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep);
 void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep);
 
-/* Serve until the client ends the session; -1 with the error text if the connection breaks. */
-int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits);
-
 /* Execute a system call (codes 9 to 21) with `args`; the answer goes to `reply`. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code);
 

@@ -9,14 +9,12 @@
   X("micro._rpc_connect", rpc_connect_board)     \
   X("rpc.Connect", rpc_connect)                  \
   X("rpc.DeviceAttr", rpc_device_attribute)      \
-  X("rpc.ImportRemoteModule", rpc_import_remote) \
   X("rpc.LoadRemoteModule", rpc_load_remote)     \
   X("rpc.LocalSession", rpc_local_session)       \
   X("rpc.ReturnException", rpc_return_exception) \
   X("rpc.ServerLoop", rpc_server_loop)           \
   X("rpc.SessTableIndex", rpc_table_index)       \
-  X("rpc.TimeEvaluator", rpc_time_evaluator)     \
-  X("tvm.rpc.server.ImportModule", rpc_import_module)
+  X("rpc.TimeEvaluator", rpc_time_evaluator)
 
 RPC_FUNCTIONS(TVMRT_PLUGIN_DECLARE)
 

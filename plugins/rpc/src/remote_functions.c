@@ -55,16 +55,6 @@ TVMRT_PLUGIN_NATIVE(rpc_load_remote) {
                                 type_codes + 1, 1, out, out_code);
 }
 
-/* (module, module), both of one session: import one into the other on the peer. */
-TVMRT_PLUGIN_NATIVE(rpc_import_remote) {
-  const tvmrt_rpc_ref* ref;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
-  return tvmrt__rpc_call_global(ref->session, "tvm.rpc.server.ImportModule", args, type_codes, 2,
-                                out, out_code);
-}
-
 /* ---- memory ---- */
 
 /* Whether the peer has such a device is checked when memory is allocated. */

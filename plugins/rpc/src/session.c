@@ -335,14 +335,6 @@ int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
 
 /* ---- begin and end ---- */
 
-/* First packet; only an error in its reply matters. */
-static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
-  /* lint: who has no board gives what the server begins with */
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(&s->request, init->values, init->codes, init->count));
-  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
-  return receive_values(s);
-}
-
 /* The transport is a board, this process, or a socket. */
 static int open_channel(tvmrt_rpc_session* s) {
   if (s->board != NULL) {
@@ -380,14 +372,17 @@ static int query_limit(tvmrt_rpc_session* s) {
   return 0;
 }
 
-/* The board's line has sent the first packet already. */
-static int first_packets(tvmrt_rpc_session* s, const tvmrt_args* init) {
-  return s->board == NULL ? init_server(s, init) : query_limit(s);
+/* Only an error in the reply to the first packet matters. A board's line has sent it already. */
+static int first_packets(tvmrt_rpc_session* s) {
+  if (s->board != NULL) return query_limit(s);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(&s->request));
+  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
+  return receive_values(s);
 }
 
 /* Takes over the connection or the board, also on failure. Until the channel is open the session
  * counts as closed, so that its end sends nothing. */
-static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_session** out) {
+int tvmrt__rpc_session_begin(int fd, tvmrt_board* board, tvmrt_rpc_session** out) {
   tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
   *out = NULL;
   if (s != NULL && tvmrt__mutex_init(&s->lock) != 0) {
@@ -407,23 +402,13 @@ static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_s
   s->closed = true;
   if (open_channel(s) == 0 && enter(s) == 0) {
     s->closed = false;
-    if (first_packets(s, init) == 0) {
+    if (first_packets(s) == 0) {
       *out = s;
       return 0;
     }
   }
   tvmrt__rpc_session_release(s);
   return -1;
-}
-
-/* Takes over the descriptor; -1 means this process. */
-int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out) {
-  return begin(fd, NULL, init, out);
-}
-
-/* Takes over the board, which has sent the first packet already. */
-int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out) {
-  return begin(-1, board, NULL, out);
 }
 
 /* Called on any thread for each object made in the session. */

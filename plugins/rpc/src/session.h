@@ -10,11 +10,9 @@
 /* Counted by its modules, functions, tensors and memory. Thread-safe. */
 typedef struct tvmrt_rpc_session tvmrt_rpc_session;
 
-/* Begin a session over a connected socket, which it takes over, also on failure; -1: with this
- * process itself. `init` holds the values of kInitServer. */
-int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out);
-/* Begin a session over a board's line, which it takes over, also on failure. */
-int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out);
+/* Begin a session over a board's line, or over a connected socket if `board` is NULL, or with this
+ * process itself if `fd` is -1, too. Takes over both, also on failure. */
+int tvmrt__rpc_session_begin(int fd, tvmrt_board* board, tvmrt_rpc_session** out);
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s);
 void tvmrt__rpc_session_release(tvmrt_rpc_session* s);
 /* End the connection; later requests fail. */

@@ -305,10 +305,13 @@ int tvmrt__rpc_write_return(tvmrt_buf* out, const TVMValue* value, int code) {
   return tvmrt__rpc_write_seq(out, value, &code, 1);
 }
 
-/* First packet of a session: the protocol version and the arguments of the server's session. */
-int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
+/* First packet of a session: the protocol version, and no arguments, since the peer is the machine
+ * that serves. */
+int tvmrt__rpc_write_init(tvmrt_buf* out) {
   static const char version[] = TVMRT_RPC_VERSION;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_INIT_SERVER));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, version, sizeof(version) - 1));
-  return tvmrt__rpc_write_seq(out, values, codes, count);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(out, NULL, 0));
+  tvmrt__rpc_end(out, 0);
+  return 0;
 }

@@ -78,7 +78,7 @@ int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count);
 int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
 /* Begin an answer with one value, without a preceding type. */
 int tvmrt__rpc_write_return(tvmrt_buf* out, const TVMValue* value, int code);
-/* Write the first packet of a session, without ending it. */
-int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
+/* Write the first packet of a session. */
+int tvmrt__rpc_write_init(tvmrt_buf* out);
 
 #endif

@@ -16,7 +16,8 @@ from tvmrt.compiler.export import board_image
 from tvmrt.compiler.export.board_image import board_of, boards
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path
-from tvmrt.rpc.board import BoardNetwork, connect_board
+from tvmrt.plugins.rpc.board import ImageNetwork
+from tvmrt.rpc.board import connect_board
 from tvmrt.rpc.board_lines import start_emulator
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
@@ -117,19 +118,17 @@ def test_every_board_answers_twice(target, inputs, tmp_path):
     board = board_of(target)
     metadata = {
         "network": "default",
-        "inputs": [{"name": "image"}],
+        "inputs": [{"name": "image", "dtype": "float32", "shape": [1, 1, 8, 8]}],
         "outputs": [{"name": "probabilities"}],
     }
     line = start_emulator(board.emulator, str(path), board.shift)
     close, line.close = line.close, lambda: None
     for _ in range(2):
         session = connect_board(line)
-        network = BoardNetwork(session, metadata)
         with np.load(inputs) as archive:
-            network.set_input("image", archive["image"])
-        network.run()
+            (found,) = ImageNetwork(session, metadata).run({"image": archive["image"]})
         expected = golden(DIGITS / "digits_f32.onnx", inputs)
-        np.testing.assert_allclose(network.get_output(0).numpy(), expected, rtol=2e-4, atol=1e-6)
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
         session.close()
     close()
 

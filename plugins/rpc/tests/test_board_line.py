@@ -5,12 +5,10 @@ from __future__ import annotations
 import binascii
 import itertools
 import os
-import random
 import shutil
 import socket
 import struct
 import subprocess
-import threading
 import time
 import tty
 
@@ -181,41 +179,24 @@ def test_error_returns_its_code_and_session_continues(session):
 
 
 class Noisy(Line):
-    """Changes, drops and adds bytes in both directions, equally in each test."""
+    """Changes a byte of what it sends, once it is told to."""
 
-    def __init__(self, name: str, source: int, sink: int, seed: int) -> None:
-        super().__init__(name, source, sink, lambda: None)
-        self.random, self.rate, self.harmed = random.Random(seed), 0.0, 0
-
-    def harm(self, data: bytes) -> bytes:
-        out = bytearray()
-        for byte in data:
-            if self.random.random() >= self.rate:
-                out.append(byte)
-                continue
-            self.harmed += 1
-            out += self.random.choice((b"", b"\xff", bytes([byte ^ 4]), bytes([byte, byte])))
-        return bytes(out)
+    is_noisy = False
 
     def send(self, data, microseconds=None):
-        super().send(self.harm(data), microseconds)
-        return len(data)
-
-    def receive(self, most, microseconds=None):
-        return self.harm(super().receive(most, microseconds))[:most]
+        changed = bytes([*data[:-1], data[-1] ^ 4]) if self.is_noisy else data
+        return super().send(changed, microseconds)
 
 
-def test_noise_is_corrected_and_nothing_runs_twice(start):
-    board = start()
-    line = Noisy("the board", board.stdout.fileno(), board.stdin.fileno(), seed=2)
-    session = connect_board(line, retry_seconds=0.05)
+def test_damaged_request_is_not_run(start):
+    line = line_of(start(), Noisy)
+    session = connect_board(line, answer_seconds=0.05)
     count = session.get_function("count")
-    line.rate = 1 / 300
-    got = [count() for _ in range(60)]
-    line.rate = 0
+    assert count() == 1
+    line.is_noisy = True
+    with pytest.raises(TVMError, match="the board has not finished a call; check the serial line"):
+        count()
     session.close()
-    assert got == list(range(1, 61))
-    assert line.harmed > 9
 
 
 def test_silent_line_is_reported(tmp_path):
@@ -259,8 +240,8 @@ def test_board_that_exits_is_reported(start):
 def test_board_that_stops_answering_is_reported(start):
     session = connect_board(line_of(start()), answer_seconds=0.02)
     rest = session.get_function("rest")
-    rest(300)  # longer than the timeout of a reply: the board has reported that it runs
-    with pytest.raises(TVMError, match="the board accepted a call and has not finished it"):
+    rest(300)  # longer than other requests may take
+    with pytest.raises(TVMError, match="the board has not finished a call"):
         rest(1500)
     session.close()
 
@@ -273,33 +254,6 @@ def test_board_that_restarts_is_reported(start):
     with pytest.raises(TVMError, match="was restarted, or ended the session; connect again"):
         echo(1)
     session.close()
-
-
-def test_hostile_packets_are_answered(start):
-    """The sanitizers report invalid accesses."""
-    board = start()
-    rng = random.Random(3)
-    board.stdin.write(frame(bytes.fromhex("21000001")))
-    head = bytes([0x21, 1, 0x10])
-    board.stdin.write(frame(head + INIT))
-    sink = threading.Thread(target=board.stdout.read)
-    sink.start()
-    for _ in range(20000):
-        code = rng.choice((3, 6, 7, *range(9, 22)))
-        values = [
-            rng.choice((0, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)) for _ in range(rng.randrange(5))
-        ]
-        body = struct.pack(f"<i{len(values)}i", len(values), *values)
-        words = rng.choices((0, 1, 2, 4, 8, 1 << 40, 2**64 - 1), k=rng.randrange(12))
-        body += struct.pack(f"<{len(words)}Q", *words)
-        if code == 3:
-            body = struct.pack("<Q", rng.choice((0, 1, 1 << 40))) + body
-        if code in (6, 7):
-            body = body[4:]
-        board.stdin.write(frame(head + struct.pack("<Qi", len(body) + 4, code) + body))
-    board.stdin.close()
-    sink.join()
-    board.stdin = None
 
 
 def test_a_tensor_too_large_to_count_is_refused(start):
@@ -315,25 +269,6 @@ def test_a_tensor_too_large_to_count_is_refused(start):
     assert read_exactly(board, 1) == b"\xfe"
     payloads = [read_payload(board) for _ in range(4)]
     assert b"code 0x00000803" in payloads[-1]
-
-
-def test_broken_frames_are_passed_over(start):
-    board = start()
-    assert read_exactly(board, 12)
-    rng = random.Random(5)
-    hello = frame(bytes.fromhex("21000001"))
-    for _ in range(2000):
-        noise = bytearray(hello * 2)
-        for _ in range(3):
-            noise[rng.randrange(len(noise))] = rng.choice((0xFF, 0xFD, rng.randrange(256)))
-        board.stdin.write(noise[: rng.randrange(len(noise))])
-    board.stdin.write(b"\0" * 20 + hello)
-    board.stdin.flush()
-    sink = threading.Thread(target=board.stdout.read)
-    sink.start()
-    board.stdin.close()
-    sink.join()
-    board.stdin = None
 
 
 # ---- lines ----

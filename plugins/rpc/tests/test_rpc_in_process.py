@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import struct
 import sys
@@ -45,39 +44,27 @@ def wait_for(condition) -> None:
         time.sleep(0.01)
 
 
-def test_log_and_limits():
-    with listening(session_seconds=60, memory_bytes=1000, packet_bytes=5000) as (listener, lines):
+def test_log():
+    with listening(session_seconds=60) as (listener, lines):
         remote = rpc.connect("127.0.0.1", listener.port, KEY)
         assert remote.get_function("runtime.NumThreads")() > 0
-        with pytest.raises(TVMError, match="limit of 1000"):
-            tvmrt.nd.empty((1001,), "uint8", remote.cpu())
-        kept = tvmrt.nd.empty((1000,), "uint8", remote.cpu())
-        del kept  # freed memory may be allocated again
-        assert tvmrt.nd.empty((1000,), "uint8", remote.cpu()).shape == (1000,)
-        remote.upload(b"x" * 600, "a")
-        with pytest.raises(TVMError, match="would exceed the session's upload limit"):
-            remote.upload(b"x" * 600, "b")
-        with pytest.raises(TVMError, match="exceeds the server's limit of 5000"):
-            remote.upload(b"x" * 6000, "b")
+        remote.close()
         wait_for(lambda: len(lines) == 2)
         assert lines[0].endswith("has begun") and lines[1].startswith(lines[0].split(" has")[0])
         with Raw(listener.port, "other"):
-            wait_for(lambda: lines[-1] == "a client sent a wrong key")
+            wait_for(lambda: lines[-1] == "no session for a client: it sent a wrong key")
 
 
 def test_sessions_wait_for_each_other_and_end_with_the_server():
     with listening() as (listener, lines):
-        first = Raw(listener.port).begin()
-        gone, second = client_with_key(listener.port), client_with_key(listener.port)
+        first, second = Raw(listener.port).begin(), client_with_key(listener.port)
         second.settimeout(0.1)
         with pytest.raises(TimeoutError if sys.version_info >= (3, 10) else socket.timeout):
             second.recv(1)  # no reply while the first session is open
-        gone.close()
-        wait_for(lambda: lines[-1] == "a client has gone before its session began")
         first.send(packet(1))
         second.settimeout(60)
         assert read_exactly(second, 4) == bytes.fromhex("71f20f00")
-        wait_for(lambda: len(lines) == 4)
+        wait_for(lambda: len(lines) == 3)
     assert read_exactly(second, 11 + len(KEY)).endswith(KEY.encode())
     assert second.recv(1) == b""
     assert "ended by signal 9" in lines[-1]
@@ -100,10 +87,11 @@ def greeted_in(port: int) -> float:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x71\xf2\x0f\0\xe8\3\0\0cli"])
-def test_peers_without_the_key_delay_no_client(sent):
+def test_peers_without_the_key_delay_no_client(sent, monkeypatch):
     """Open more connections than the server keeps, each stopped after some bytes of the
     greeting."""
-    with listening(greet_seconds=600) as (listener, lines):
+    monkeypatch.setattr("tvmrt.rpc.server.GREET_SECONDS", 600)
+    with listening() as (listener, lines):
         peers = []
         for _ in range(140):
             peers.append(socket.create_connection(("127.0.0.1", listener.port), timeout=60))
@@ -119,8 +107,9 @@ def test_peers_without_the_key_delay_no_client(sent):
             peer.close()
 
 
-def test_a_byte_now_and_then_does_not_prolong_the_greeting():
-    with listening(greet_seconds=0.5) as (listener, _):
+def test_a_byte_now_and_then_does_not_prolong_the_greeting(monkeypatch):
+    monkeypatch.setattr("tvmrt.rpc.server.GREET_SECONDS", 0.5)
+    with listening() as (listener, _):
         peer = socket.create_connection(("127.0.0.1", listener.port), timeout=60)
         peer.sendall(struct.pack("<ii", 0xFF271, 4096))
         peer.settimeout(0.05)
@@ -140,10 +129,6 @@ def test_tracked_server_rejects_clients_before_it_has_a_key():
 
 
 def test_times_end_sessions():
-    with listening(greet_seconds=0.1) as (listener, _):
-        silent = socket.create_connection(("127.0.0.1", listener.port), timeout=60)
-        assert silent.recv(1) == b""
-
     def end(seconds):
         with listening(session_seconds=seconds) as (listener, _), Raw(listener.port) as client:
             return client.begin().read(60)
@@ -155,15 +140,6 @@ def test_times_end_sessions():
             return client.begin().socket.recv(1)
 
     assert begun(idle) == b""
-
-
-def test_times_have_a_decimal_point_in_every_locale(decimal_comma):
-    def end(seconds):
-        with Raw(listener.port, f"{KEY} -timeout={seconds + 0.1:.1f}") as client:
-            return client.begin().read(60)
-
-    with decimal_comma(), listening() as (listener, _):
-        assert b"RPCSessionTimeoutError" in begun(end)
 
 
 @pytest.mark.slow
@@ -227,31 +203,10 @@ def test_ports_in_use():
             rpc.connect("127.0.0.1", 1)
 
 
-def test_a_tracker_that_refuses():
-    """It replies -1 to the server's registration; the key is escaped as JSON."""
-    with socket.create_server(("127.0.0.1", 0)) as tracker:
-        where = ("127.0.0.1", tracker.getsockname()[1])
-        with listening(tracker=where, custom_addr='a"b') as (_, lines):
-            line, _ = tracker.accept()
-            line.sendall(read_exactly(line, 4))
-            size = struct.unpack("<i", read_exactly(line, 4))[0]
-            info = json.loads(read_exactly(line, size))
-            assert info[1]["key"] == f"server:{KEY}" and info[1]["addr"][0] == 'a"b'
-            line.sendall(struct.pack("<i", 2) + b"-1")
-            wait_for(lambda: lines)
-            line.close()
-            assert lines == ["the tracker does not answer; it is tried again"]
-
-
 def test_server_loops_over_connected_sockets():
     """Serve as TVM's own servers in Python do."""
     ours, theirs = socket.socketpair()
     loop = tvmrt.get_global_func("rpc.ServerLoop")
-    called = []
-    for name in ("start", "shutdown"):
-        tvmrt.register_func(
-            f"tvm.rpc.server.{name}", lambda n=name: called.append(n), override=True
-        )
     thread = threading.Thread(target=loop, args=[theirs.fileno()])
     thread.start()
     ours.sendall(INIT + packet(0) + INIT + packet(9, texts("no such")) + packet(1))
@@ -263,9 +218,6 @@ def test_server_loops_over_connected_sockets():
     assert b"Server has already been initialized" in again
     assert read_exactly(ours, 28)[-8:] == bytes(8)
     thread.join()
-    assert called == ["start", "shutdown"]
-    for name in ("start", "shutdown"):
-        tvmrt.runtime.packed_func.remove_global_func(f"tvm.rpc.server.{name}")
     tvmrt.get_global_func("rpc.ReturnException")(theirs.fileno(), "bad")
     assert read_exactly(ours, 31) == bytes.fromhex(
         "1700000000000000 05000000 01000000 0b000000 0300000000000000 626164"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import struct
 import subprocess
 import threading
@@ -11,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from rpc_case import KEY, Raw, begun, packet, texts
+from rpc_case import KEY, Raw, begun, packet
 
 import tvmrt
 from tvmrt import rpc
@@ -206,21 +205,3 @@ def test_hostile_lengths_allocate_nothing(server):
         with Raw(server.port) as client:
             answer = client.begin().ask(data)
             assert answer[8:20] == struct.pack("<iii", 5, 1, 11), data
-
-
-def test_random_packets_end_no_server(server):
-    """Send sessions of random packets; the server replies to each and serves the next one."""
-    draw = random.Random(7)
-    for _ in range(20):
-        with Raw(server.port) as client:
-            handle = client.begin().function("test_rpc.same")
-            for _ in range(50):
-                good = struct.pack("<Q", handle) + texts("ab", "c")
-                body = bytearray(draw.choice([good, draw.randbytes(draw.randrange(60))]))
-                for _ in range(draw.randrange(3)):
-                    if body:
-                        body[draw.randrange(len(body))] = draw.randrange(256)
-                code = draw.choice([3, 9, 10, 13, 14, 16, 17, 20, 6, 12])
-                client.ask(packet(code, bytes(body)))
-    with Raw(server.port) as client:
-        client.begin()

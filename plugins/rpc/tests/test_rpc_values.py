@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import subprocess
 
 import numpy as np
 import pytest
@@ -107,19 +106,17 @@ def test_sessions_are_limited_by_devices():
     assert rpc.LocalSession().get_function("runtime.NumThreads")() > 0
 
 
-def test_modules_import_others_on_the_server(session, tmp_path):
-    import_module = tvmrt.get_global_func("rpc.ImportRemoteModule")
-    body = "(void* a, int* c, int n, long long* out, int* code, void* s) { *code = 0; *out = 7; "
-    for name in ("first", "second"):
-        (tmp_path / f"{name}.c").write_text(f"int {name}{body} return 0; }}")
-        library = str(tmp_path / f"{name}.so")
-        command = ["cc", "-shared", "-fPIC", str(tmp_path / f"{name}.c"), "-o", library]
-        subprocess.run(command, check=True)
-        session.upload(library)
-    first, second = (session.load_module(f"{name}.so") for name in ("first", "second"))
-    assert not first.implements_function("second", query_imports=True)
-    import_module(first, second)
-    assert first.get_function("second", query_imports=True)() == 7
+def test_objects_of_a_session_are_refused_by_tvm_ffi():
+    """Pass objects of a session alone and in containers."""
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    from tvmrt.contrib import tvm_ffi as bridge
+
+    session = rpc.LocalSession()
+    remote = session.get_function("runtime.ShapeTuple")(1, 2)
+    function = bridge.from_tvm_ffi(tvm_ffi.convert(lambda *_: None))
+    for value in (remote, [1, remote], {"a": remote}):
+        with pytest.raises(TypeError, match="has no equivalent in tvm-ffi"):
+            function(value)
 
 
 # A request, and a part of the server's error text.

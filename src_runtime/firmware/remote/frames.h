@@ -17,21 +17,13 @@
 /* A payload begins with the session's id in two bytes, and the type of the message. */
 enum { TVMRT_MESSAGE_HEAD_BYTES = 3 };
 
-/* Messages 0x11 and 0x12 exist in tvmrt only: both begin with one more byte, the number of a
- * request. A request with the number of the previous one gets the same reply and is not
- * executed, so lost messages may be sent again. */
 typedef enum {
   TVMRT_MESSAGE_INIT = 0x00,
   TVMRT_MESSAGE_REPLY = 0x01,
   TVMRT_MESSAGE_TERMINATE = 0x02,
   TVMRT_MESSAGE_LOG = 0x03,
-  TVMRT_MESSAGE_PACKET = 0x10,
-  TVMRT_MESSAGE_NUMBERED = 0x11,
-  TVMRT_MESSAGE_TAKEN = 0x12 /* a call was received whole and is being executed */
+  TVMRT_MESSAGE_PACKET = 0x10
 } tvmrt_message_type;
-
-/* Boards that accept messages of these types have this function. */
-#define TVMRT_NUMBERED_NAME "tvmrt.rpc.numbered"
 
 /* ---- writing ---- */
 

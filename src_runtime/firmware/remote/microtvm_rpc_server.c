@@ -1,20 +1,13 @@
 /* Firmware runtime: sessions of remote calls over a serial line.
  *
  * One server; the board's program passes it the received bytes, and it answers in the same call,
- * with its own buffers. Clients of TVM send packets without a number; those of tvmrt number them,
- * so that a request that is sent again is not run twice. A line that accepts no more bytes ends the
- * server's loop with an error. */
+ * with its own buffers. A line that accepts no more bytes ends the server's loop with an error. */
 #include <tvm/runtime/crt/microtvm_rpc_server.h>
 
 #include "../../../src_backend/mem_functions.h"
 #include "remote.h"
 
-enum {
-  NUMBERED_HEAD_BYTES = TVMRT_MESSAGE_HEAD_BYTES + 1,
-  CODE_AT = 8,
-  CODE_CALL = 3,
-  VERSION = 1
-};
+enum { VERSION = 1 };
 
 typedef struct remote_server {
   microtvm_rpc_channel_write_t write;
@@ -22,11 +15,8 @@ typedef struct remote_server {
   tvmrt_frame_reader frames;
   uint8_t session[2]; /* the nonces of client and server; zeros: no session */
   uint8_t nonce;
-  uint8_t number; /* of the request that `reply` answers */
-  int has_number; /* whether it has one */
   int is_line_broken;
   remote_session calls;
-  size_t reply_bytes;
   uint8_t message[REMOTE_MESSAGE_BYTES + 1]; /* a text at its end gets a NUL */
   uint8_t reply[REMOTE_PACKET_BYTES];
 } remote_server;
@@ -50,11 +40,10 @@ static int write_all(void* ctx, const uint8_t* data, size_t bytes) {
 /* A message with a head, which has the session's id unless it is the first one, and a body. A
  * failure is stored and returned at the end of the loop: a message that was begun cannot be
  * undone. */
-static void send_message(remote_server* s, tvmrt_message_type type, const uint8_t* number,
-                         const void* body, size_t bytes) {
+static void send_message(remote_server* s, tvmrt_message_type type, const void* body,
+                         size_t bytes) {
   tvmrt_frame_writer w;
-  uint8_t head[NUMBERED_HEAD_BYTES];
-  const size_t head_bytes = number == NULL ? TVMRT_MESSAGE_HEAD_BYTES : NUMBERED_HEAD_BYTES;
+  uint8_t head[TVMRT_MESSAGE_HEAD_BYTES];
   int rc;
   w.write = write_all;
   w.ctx = s;
@@ -62,9 +51,8 @@ static void send_message(remote_server* s, tvmrt_message_type type, const uint8_
   head[0] = s->session[0];
   head[1] = s->session[1];
   head[2] = (uint8_t)type;
-  head[3] = number == NULL ? 0 : *number;
-  rc = tvmrt__frame_begin(&w, (uint32_t)(head_bytes + bytes));
-  if (rc == 0) rc = tvmrt__frame_put(&w, head, head_bytes);
+  rc = tvmrt__frame_begin(&w, (uint32_t)(sizeof(head) + bytes));
+  if (rc == 0) rc = tvmrt__frame_put(&w, head, sizeof(head));
   if (rc == 0 && bytes != 0) rc = tvmrt__frame_put(&w, body, bytes);
   if (rc == 0) rc = tvmrt__frame_end(&w);
   if (rc != 0) s->is_line_broken = 1;
@@ -84,42 +72,18 @@ static void begin_session(remote_server* s, uint8_t client_nonce) {
   s->nonce = tvmrt__frame_next_nonce(s->nonce);
   s->session[0] = client_nonce;
   s->session[1] = s->nonce;
-  s->has_number = 0;
-  send_message(s, TVMRT_MESSAGE_REPLY, NULL, &version, sizeof(version));
+  send_message(s, TVMRT_MESSAGE_REPLY, &version, sizeof(version));
 }
 
-/* The reply stays in its buffer for repeated requests. */
-static void answer(remote_server* s, uint8_t* packet, size_t bytes) {
+static void take_packet(remote_server* s, uint8_t* packet, size_t bytes) {
   remote_writer out;
   out.data = s->reply;
   out.capacity = sizeof(s->reply);
   out.size = 0;
   out.failed = 0;
   tvmrt__remote_answer(&s->calls, packet, bytes, &out);
-  s->reply_bytes = out.size;
-}
-
-/* A packet without a number clears the last request: a numbered one is then new. */
-static void take_packet(remote_server* s, uint8_t* packet, size_t bytes) {
-  s->has_number = 0;
-  answer(s, packet, bytes);
   if (s->calls.ended) return; /* no client reads an answer to that */
-  send_message(s, TVMRT_MESSAGE_PACKET, NULL, s->reply, s->reply_bytes);
-}
-
-/* A repeated request was answered, and the answer was lost. A call is first acknowledged as
- * received: calls may take long, and the client then waits instead of sending again. */
-static void take_numbered(remote_server* s, uint8_t number, uint8_t* packet, size_t bytes) {
-  if (!s->has_number || s->number != number) {
-    if (bytes > CODE_AT && packet[CODE_AT] == CODE_CALL) {
-      send_message(s, TVMRT_MESSAGE_TAKEN, &number, NULL, 0);
-    }
-    answer(s, packet, bytes);
-    s->has_number = 1;
-    s->number = number;
-  }
-  if (s->calls.ended) return;
-  send_message(s, TVMRT_MESSAGE_NUMBERED, &number, s->reply, s->reply_bytes);
+  send_message(s, TVMRT_MESSAGE_PACKET, s->reply, out.size);
 }
 
 /* Messages of other sessions, of unknown types and too short ones are dropped: the line may have
@@ -141,8 +105,6 @@ static void take_message(remote_server* s, size_t bytes) {
     return; /* of a session that has ended */
   } else if (m[2] == TVMRT_MESSAGE_PACKET) {
     take_packet(s, m + TVMRT_MESSAGE_HEAD_BYTES, bytes - TVMRT_MESSAGE_HEAD_BYTES);
-  } else if (m[2] == TVMRT_MESSAGE_NUMBERED && bytes >= NUMBERED_HEAD_BYTES) {
-    take_numbered(s, m[3], m + NUMBERED_HEAD_BYTES, bytes - NUMBERED_HEAD_BYTES);
   }
 }
 
@@ -164,11 +126,10 @@ microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_f
   s->write_ctx = write_func_ctx;
   s->session[0] = 0;
   s->session[1] = 0;
-  s->has_number = 0;
   s->is_line_broken = 0;
   tvmrt__frame_reader_init(&s->frames, s->message, REMOTE_MESSAGE_BYTES);
   if (write_all(s, &wake_up, 1) != 0) s->is_line_broken = 1;
-  send_message(s, TVMRT_MESSAGE_TERMINATE, NULL, NULL, 0);
+  send_message(s, TVMRT_MESSAGE_TERMINATE, NULL, 0);
   return s;
 }
 

@@ -12,9 +12,9 @@ enum {
   REMOTE_MAX_VALUES = 16,  /* of a call */
   REMOTE_MAX_EXTENTS = 32, /* of all its tensors */
   REMOTE_MAX_HANDLES = 48, /* functions, modules and memory known to a client */
-  /* A message has a head, an optional number, and a packet. */
+  /* A message has a head and a packet. */
   REMOTE_MESSAGE_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES,
-  REMOTE_PACKET_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES - TVMRT_MESSAGE_HEAD_BYTES - 1,
+  REMOTE_PACKET_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES - TVMRT_MESSAGE_HEAD_BYTES,
   /* Size of the data before the bytes that a called function returns: length and code of the
    * packet, number of values, two codes, the first value, the length. */
   REMOTE_RESULT_OFFSET = 8 + 4 + 4 + 2 * 4 + 8 + 8

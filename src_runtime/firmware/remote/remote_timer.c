@@ -151,17 +151,9 @@ PACKED(packet_bytes) {
   return return_int(out, out_code, REMOTE_PACKET_BYTES - 8);
 }
 
-/* () -> 1: messages may be numbered */
-PACKED(numbered) {
-  (void)args, (void)type_codes, (void)resource_handle;
-  if (num_args != 0) return kTvmErrorFunctionCallNumArguments;
-  return return_int(out, out_code, 1);
-}
-
-static const TVMCPackedFunc functions[] = {make_evaluator, packet_bytes, numbered};
+static const TVMCPackedFunc functions[] = {make_evaluator, packet_bytes};
 static const TVMFuncRegistry registry = {
-    "\003runtime.RPCTimeEvaluator\0tvm.rpc.server.GetCRTMaxPacketSize\0" TVMRT_NUMBERED_NAME,
-    functions};
+    "\002runtime.RPCTimeEvaluator\0tvm.rpc.server.GetCRTMaxPacketSize", functions};
 
 /* The octal count before the names is the number of functions; both have the same order. */
 TVMFunctionHandle tvmrt__remote_builtin(const char* name) {

@@ -3,13 +3,12 @@
 Names and wire format are compatible with ``tvm.rpc`` 0.8 to 0.18, so either side may be TVM.
 """
 
-from .board import BoardNetwork, BoardSession, connect_board
+from .board import BoardSession, connect_board
 from .client import LocalSession, RPCSession, TrackerSession, connect, connect_tracker
 from .server import Server
 from .tracker import Tracker
 
 __all__ = [
-    "BoardNetwork",
     "BoardSession",
     "LocalSession",
     "RPCSession",

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 import weakref
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tvmrt.error import TVMError
-from tvmrt.runtime.ndarray import NDArray
 from tvmrt.runtime.packed_func import get_global_func
 
 from .board_lines import Line, open_line
 from .client import RPCSession
 
-__all__ = ["BoardNetwork", "BoardSession", "connect_board"]
-
-_REPEATS = 64  # maximum number of times in one answer of a board, at any packet size
+__all__ = ["BoardSession", "connect_board"]
 
 
 def _disconnect(close: Any, line: Line) -> None:
@@ -59,8 +52,7 @@ def connect_board(
 ) -> BoardSession:
     """Return a session with a board whose image contains the remote-call server.
 
-    Lost or corrupted packets are sent again; the board executes each call once. TVM's own servers
-    do not number their requests, so there a lost packet ends the session.
+    A lost or corrupted packet ends the session.
 
     Parameters
     ----------
@@ -69,9 +61,9 @@ def connect_board(
     start_seconds
         Time limit for the board to begin a session.
     answer_seconds
-        Time limit for an answer of the board; a call in execution may take 60 times as long.
+        Time limit for an answer of the board; a call may take 60 times as long.
     retry_seconds
-        Time until a packet is sent again. It doubles with each retry, up to eight times.
+        Time until the session is requested again.
 
     Raises
     ------
@@ -82,53 +74,3 @@ def connect_board(
     """
     line = open_line(address) if isinstance(address, str) else address
     return BoardSession(line, start_seconds, answer_seconds, retry_seconds)
-
-
-class BoardNetwork:
-    """Network in a board's image, ready to run on the board.
-
-    Parameters
-    ----------
-    session
-        The session with the board.
-    facts
-        Metadata of the image file: ``network``, ``inputs``, ``outputs``.
-    """
-
-    def __init__(self, session: BoardSession, metadata: Mapping[str, Any]) -> None:
-        self.session = session
-        self.inputs: list[Mapping[str, Any]] = metadata["inputs"]
-        self.outputs: list[Mapping[str, Any]] = metadata["outputs"]
-        make = session.get_function("tvm.aot_executor.create")
-        self.module = make(session.system_lib(), session.cpu(), metadata["network"])
-        self._run = self.module["run"]
-        self._get_output = self.module["get_output"]
-        get_input = self.module["get_input"]
-        self._inputs = {one["name"]: get_input(i) for i, one in enumerate(self.inputs)}
-
-    def set_input(self, name: str, value: Any) -> None:
-        """Copy an array to an input."""
-        tensor = self._inputs[name]
-        tensor.copyfrom(np.ascontiguousarray(value, tensor.dtype).reshape(tensor.shape))
-
-    def run(self) -> None:
-        """Run the network once."""
-        self._run()
-
-    def get_output(self, index: int) -> NDArray:
-        """Return an output. Its data stays on the board until it is copied."""
-        return self._get_output(index)
-
-    def get_num_outputs(self) -> int:
-        """Return the number of outputs."""
-        return len(self.outputs)
-
-    def time(self, repeat: int) -> list[float]:
-        """Return the seconds of each of `repeat` runs, by the board's clock."""
-        make = self.session.get_function("runtime.RPCTimeEvaluator")
-        seconds: list[float] = []
-        while len(seconds) < repeat:
-            part = min(_REPEATS, repeat - len(seconds))
-            evaluate = make(self.module, "run", 1, 0, 1, part, 0, 0, 0, 1, 0, "")
-            seconds += struct.unpack(f"<{part}d", bytes(evaluate()))
-        return seconds

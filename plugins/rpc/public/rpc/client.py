@@ -157,7 +157,6 @@ def connect(
     port: int,
     key: str = "",
     session_timeout: float = 0,
-    session_constructor_args: list[Any] | None = None,
     enable_logging: bool = False,
 ) -> RPCSession:
     """Return a session with a server.
@@ -172,8 +171,6 @@ def connect(
         The key that the server was started with.
     session_timeout
         Seconds after which the server ends the session; 0: no limit.
-    session_constructor_args
-        Arguments for a server that opens the session on yet another machine.
     enable_logging
         Accepted for compatibility with TVM; it has no effect.
 
@@ -184,11 +181,7 @@ def connect(
     """
     if session_timeout:
         key += f" -timeout={session_timeout}"
-    make = get_global_func("rpc.Connect")
-    return RPCSession(make(url, port, key, bool(enable_logging), *(session_constructor_args or ())))
-
-
-TRACKER_SECONDS = 60  # time limit of retries to a tracker that does not answer
+    return RPCSession(get_global_func("rpc.Connect")(url, port, key))
 
 
 class TrackerSession:
@@ -220,7 +213,7 @@ class TrackerSession:
     def _ask(self, *message: Any, end: float | None = None) -> Any:
         """Send a message and return the answer; OSError if it is not complete at time `end`."""
         connected = self._connect() if self._socket is None else self._socket
-        messages.send(connected, list(message))
+        connected.sendall(messages.encode(list(message)))
         connected.settimeout(None)
         return messages.receive(connected, end)
 
@@ -249,7 +242,6 @@ class TrackerSession:
         priority: int = 1,
         session_timeout: float = 0,
         max_retry: int = 5,
-        session_constructor_args: list[Any] | None = None,
     ) -> RPCSession:
         """Wait for a free server and return a session with it.
 
@@ -278,7 +270,7 @@ class TrackerSession:
                 if status != messages.SUCCESS:
                     raise TVMError(f"RPCError: the tracker refuses: {found}")
                 host, port, match_key = found
-                return connect(host, port, match_key, session_timeout, session_constructor_args)
+                return connect(host, port, match_key, session_timeout)
             except (OSError, TVMError) as error:
                 self.close()
                 if end is not None and time.monotonic() >= end:
@@ -308,28 +300,23 @@ class TrackerSession:
         raise TVMError(f"Failed to run on {key} after {max_retry} retry, last_error:{last}")
 
 
-def connect_tracker(url: str, port: int) -> TrackerSession:
-    """Return a connection to a tracker.
+def connect_tracker(url: str, port: int, seconds: float = 60) -> TrackerSession:
+    """Return a connection to a tracker, retrying every five seconds.
 
     Raises
     ------
     OSError
-        If no tracker answers within a minute.
+        If no tracker answers in time.
     """
-    return wait_for_tracker((url, port), TRACKER_SECONDS)
-
-
-def wait_for_tracker(address: tuple[str, int], seconds: float) -> TrackerSession:
-    """Return a connection to a tracker, retrying every five seconds up to a time limit."""
     end = time.monotonic() + seconds
     while True:
         try:
-            return TrackerSession(address)
+            return TrackerSession((url, port))
         except ConnectionRefusedError as refused:
             left = end - time.monotonic()
             if left <= 0:
                 raise ConnectionRefusedError(
-                    f"no tracker answers at {address[0]}:{address[1]}; start 'tvmrt rpc tracker' "
-                    "there, or check the address"
+                    f"no tracker answers at {url}:{port}; start 'tvmrt rpc tracker' there, or "
+                    "check the address"
                 ) from refused
             time.sleep(min(5, left))

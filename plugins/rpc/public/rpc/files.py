@@ -15,22 +15,15 @@ _ODD = frozenset("/\\").union(map(chr, range(32)))
 
 
 class SessionFolder:
-    """Folder of one session. Clients give names of files in it, never paths.
+    """Folder of one session. Clients give names of files in it, never paths."""
 
-    Parameters
-    ----------
-    limit
-        The most bytes that all uploads together may have.
-    """
-
-    def __init__(self, limit: int = 1 << 34) -> None:
+    def __init__(self) -> None:
         try:
             self.path = tempfile.mkdtemp(prefix="tvmrt-rpc-")
         except OSError as error:
             raise OSError(
                 f"cannot make a folder for uploads: {error.strerror}; set TMPDIR"
             ) from error
-        self._left = limit
 
     def register(self) -> None:
         """Register the functions of TVM's servers for this folder, in place of another's."""
@@ -55,12 +48,9 @@ class SessionFolder:
     def upload(self, name: str, data: bytearray) -> None:
         """Write a file. It replaces an older one, which stays intact while it is loaded."""
         path = self.workpath(name)
-        if len(data) > self._left:
-            raise ValueError(f"{len(data)} more bytes would exceed the session's upload limit.")
         with open(f"{path}.part", "wb") as file:
             file.write(data)
         os.replace(f"{path}.part", path)
-        self._left -= len(data)
 
     def download(self, name: str) -> bytearray:
         """Return the content of a file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import struct
@@ -10,12 +11,14 @@ from typing import Any
 
 from tvmrt.error import TVMError
 
-__all__ = ["connect", "receive", "send"]
+__all__ = ["connect", "encode", "read", "receive"]
 
 MAGIC = 0x2F271
 FAIL, SUCCESS, PING, STOP, PUT, REQUEST, UPDATE_INFO, SUMMARY, PENDING = range(-1, 8)
 LIMIT = 1 << 20
 """Bytes of a message at most."""
+MESSAGE_SECONDS = 10
+"""For the bytes of one message, from its length on."""
 CONNECT_SECONDS = 60
 """For a tracker to answer that it is one."""
 
@@ -40,18 +43,29 @@ def read_exactly(sock: socket.socket, size: int, end: float | None = None) -> by
     return b"".join(parts)
 
 
-def send(sock: socket.socket, message: Any) -> None:
-    """Send one message."""
+def encode(message: Any) -> bytes:
+    """Return the bytes of one message."""
     data = json.dumps(message).encode()
-    sock.sendall(struct.pack("<i", len(data)) + data)
+    return struct.pack("<i", len(data)) + data
+
+
+def _size(prefix: bytes) -> int:
+    (size,) = struct.unpack("<i", prefix)
+    if not 0 < size <= LIMIT:
+        raise ValueError(f"a message has {size} bytes; the maximum is {LIMIT}")
+    return size
 
 
 def receive(sock: socket.socket, end: float | None = None) -> Any:
     """Return the next message, complete by the time `end`; ValueError if it is malformed."""
-    (size,) = struct.unpack("<i", read_exactly(sock, 4, end))
-    if not 0 <= size <= LIMIT:
-        raise ValueError(f"a message has {size} bytes; the maximum is {LIMIT}")
-    return json.loads(read_exactly(sock, size, end).decode())
+    return json.loads(read_exactly(sock, _size(read_exactly(sock, 4, end)), end).decode())
+
+
+async def read(reader: asyncio.StreamReader) -> Any:
+    """Return the next message of a stream; ValueError if it is malformed."""
+    size = _size(await reader.readexactly(4))
+    body = await asyncio.wait_for(reader.readexactly(size), MESSAGE_SECONDS)
+    return json.loads(body.decode())
 
 
 def connect(address: tuple[str, int], seconds: float = CONNECT_SECONDS) -> socket.socket:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-import socket
-import time
+import struct
 from typing import Any, Callable
-
-from tvmrt.error import TVMError
 
 from . import messages
 
 __all__ = ["Registration"]
 
-POLL_SECONDS = 2
-"""Between two questions whether the one-time key was assigned."""
+POLL_SECONDS = 0.5
+"""Between two looks at whether the server is free, and whether its one-time key was assigned."""
 RETRY_SECONDS = 5
-CLAIM_SECONDS = 6
+CLAIM_POLLS = 12
 """For a client with an assigned key to connect; then another key is offered."""
 ANSWER_SECONDS = 10
 
 
 class Registration:
-    """Registration of a server at a tracker. poll() keeps it up to date.
+    """Registration of a server at a tracker; run() keeps it up to date.
 
     Parameters
     ----------
@@ -36,61 +34,50 @@ class Registration:
 
     def __init__(self, tracker: tuple[str, int], key: str, address: tuple[str | None, int]) -> None:
         self._tracker, self._key, self._address = tracker, key, address
-        self._socket: socket.socket | None = None
-        self._claimed = self._next = 0.0
         self.match_key: str | None = None
         """The key that the next client must send; None: no client is expected."""
 
-    def poll(self, log: Callable[[str], None]) -> None:
-        """Offer a key if the tracker has none, and connect to it if it is time to."""
-        now = time.monotonic()
-        if now < self._next and (self.match_key is not None or self._socket is None):
-            return
-        try:
-            if self._socket is None:
-                self._connect()
-                log("registered at the tracker")
-            elif self.match_key is not None:
-                self._check_key(now)
-            if self.match_key is None:
-                self._offer()
-            self._next = time.monotonic() + POLL_SECONDS
-        except (OSError, ValueError, TVMError):
-            log("the tracker does not answer; it is tried again")
-            self.close()
-            self._next = time.monotonic() + RETRY_SECONDS
-
-    def close(self) -> None:
-        """End the connection, so that the tracker forgets the server."""
-        if self._socket is not None:
-            self._socket.close()
-        self._socket = self.match_key = None
-
-    def _ask(self, *message: Any) -> Any:
-        assert self._socket is not None
-        self._socket.settimeout(ANSWER_SECONDS)
-        messages.send(self._socket, list(message))
-        return messages.receive(self._socket, time.monotonic() + ANSWER_SECONDS)
-
-    def _tell(self, *message: Any) -> None:
-        if self._ask(*message) != messages.SUCCESS:
-            raise TVMError("RPCError: the tracker refuses this server")
-
-    def _connect(self) -> None:
-        self._socket = messages.connect(self._tracker, ANSWER_SECONDS)
-        info = {"key": f"server:{self._key}", "addr": list(self._address)}
-        self._tell(messages.UPDATE_INFO, info)
-
-    def _offer(self) -> None:
-        key = f"{self._key}:{secrets.token_hex(8)}"
-        host, port = self._address
-        self._tell(messages.PUT, self._key, [port, key], host)
-        self.match_key, self._claimed = key, 0.0
-
-    def _check_key(self, now: float) -> None:
-        if self.match_key in self._ask(messages.PENDING):
-            self._claimed = 0.0
-        elif not self._claimed:
-            self._claimed = now
-        elif now - self._claimed > CLAIM_SECONDS:
+    async def run(self, is_free: Callable[[], bool], log: Callable[[str], None]) -> None:
+        """Offer one-time keys while the server is free, and connect again after errors."""
+        while True:
+            try:
+                connecting = asyncio.open_connection(*self._tracker)
+                self._reader, writer = await asyncio.wait_for(connecting, ANSWER_SECONDS)
+                self._writer = writer
+                try:
+                    await self._offer_keys(is_free, log)
+                finally:
+                    writer.close()  # so that the tracker forgets the server
+            except (OSError, EOFError, ValueError, asyncio.TimeoutError):
+                log("the tracker does not answer; it is tried again")
             self.match_key = None
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _offer_keys(self, is_free: Callable[[], bool], log: Callable[[str], None]) -> None:
+        word = struct.pack("<i", messages.MAGIC)
+        self._writer.write(word)
+        if await asyncio.wait_for(self._reader.readexactly(4), ANSWER_SECONDS) != word:
+            raise ValueError("it is not a tracker")
+        host, port = self._address
+        await self._tell(messages.UPDATE_INFO, {"key": f"server:{self._key}", "addr": [host, port]})
+        log("registered at the tracker")
+        claimed = 0  # looks since the tracker assigned the key
+        while True:
+            if self.match_key is None and is_free():
+                key, claimed = f"{self._key}:{secrets.token_hex(8)}", 0
+                await self._tell(messages.PUT, self._key, [port, key], host)
+                self.match_key = key
+            elif self.match_key is not None:
+                is_offered = self.match_key in await self._ask(messages.PENDING)
+                claimed = 0 if is_offered else claimed + 1
+                if claimed > CLAIM_POLLS:
+                    self.match_key = None
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _ask(self, *message: Any) -> Any:
+        self._writer.write(messages.encode(list(message)))
+        return await asyncio.wait_for(messages.read(self._reader), ANSWER_SECONDS)
+
+    async def _tell(self, *message: Any) -> None:
+        if await self._ask(*message) != messages.SUCCESS:
+            raise ValueError("the tracker refuses this server")

@@ -6,17 +6,14 @@ A crash or an invalid packet ends only the session of that client.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-import selectors
 import signal
 import socket
 import struct
 import sys
-import time
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from tvmrt.runtime.module import load_module
@@ -29,76 +26,12 @@ __all__ = ["Listener", "Server"]
 
 MAGIC, MISMATCH = 0xFF271, 0xFF273
 MAX_KEY_BYTES = 4096
+GREET_SECONDS = 5
+"""For a client to send its whole key."""
 MAX_PEERS = 128
-"""Connections without a session; then the oldest one without the key is closed for the next."""
+"""Connections that have not sent the key; then the oldest one is closed for the next."""
 MAX_SESSIONS = 64
-
-
-@dataclass
-class _Peer:
-    """Connection before its session: it sends its key, or waits for a free session."""
-
-    stream: socket.socket
-    deadline: float
-    received: bytes = b""
-    has_key: bool = False
-    seconds: float = 0.0  # session timeout that the client wants; 0: none
-
-    def read(self, expected: str | None) -> bool:
-        """Read the available bytes of the greeting; return False if the peer must be dropped.
-
-        Later bytes belong to the session, so no more than the greeting is read.
-        """
-        while not self.has_key:
-            missing = _missing_bytes(self.received)
-            if not missing:
-                self.has_key = self._check_key(expected)
-                return self.has_key
-            if missing < 0:
-                return False
-            try:
-                part = self.stream.recv(missing)
-            except BlockingIOError:
-                return True
-            except OSError:
-                return False
-            if not part:
-                return False
-            self.received += part
-        return False  # it has sent more before it was answered, or has gone
-
-    def _check_key(self, expected: str | None) -> bool:
-        key, *options = self.received[8:].decode(errors="replace").split() or [""]
-        if expected is None or key != f"client:{expected}":
-            with contextlib.suppress(OSError):
-                self.stream.send(struct.pack("<i", MISMATCH))
-            return False
-        for option in options:
-            if option.startswith("-timeout="):
-                with contextlib.suppress(ValueError):
-                    self.seconds = float(option[9:])
-        return True
-
-
-def _missing_bytes(received: bytes) -> int:
-    """Return how many bytes of a greeting are missing; -1 if it is invalid."""
-    if len(received) < 8:
-        return (
-            -1 if received[:4] != struct.pack("<i", MAGIC)[: len(received)] else 8 - len(received)
-        )
-    (size,) = struct.unpack_from("<i", received, 4)
-    return 8 + size - len(received) if 0 <= size <= MAX_KEY_BYTES else -1
-
-
-@dataclass
-class _Session:
-    """Process of a session, its connection, and a stream that closes when the process ends."""
-
-    stream: socket.socket
-    folder: SessionFolder
-    deadline: float  # 0: none
-    process: int = 0
-    end: socket.socket = field(init=False)
+OUT_OF_TIME = "RPCSessionTimeoutError: the time of the session is over."
 
 
 class Listener:
@@ -118,12 +51,8 @@ class Listener:
         Called with each line of the log.
     max_sessions
         How many clients are served at a time; further ones wait.
-    greet_seconds
-        Time for a client to send its whole key.
     idle_seconds, session_seconds
         Time of a session without a message, and in all; 0: no limit.
-    packet_bytes, memory_bytes
-        Limits for the values of one call, and for a session's tensors and for its files.
     """
 
     def __init__(
@@ -136,11 +65,8 @@ class Listener:
         custom_addr: str | None = None,
         log: Callable[[str], None] | None = None,
         max_sessions: int = 1,
-        greet_seconds: float = 5.0,
         idle_seconds: float = 0.0,
         session_seconds: float = 0.0,
-        packet_bytes: int = 1 << 31,
-        memory_bytes: int = 1 << 34,
     ) -> None:
         if not hasattr(os, "fork"):
             raise OSError("this system has no fork(), which RPC servers need; use another one")
@@ -149,171 +75,147 @@ class Listener:
         if not 1 <= max_sessions <= MAX_SESSIONS:
             raise ValueError(f"at most {MAX_SESSIONS} sessions can be open at a time")
         address = _address(tracker)
-        self._key, self._log = key, log or (lambda line: None)
-        self._max_sessions, self._greet_seconds = max_sessions, greet_seconds
+        self._key, self._log, self._max_sessions = key, log or (lambda line: None), max_sessions
         self._idle_seconds, self._session_seconds = idle_seconds, session_seconds
-        self._limits = packet_bytes, memory_bytes
         self._socket = listen(host, port, port_end)
+        self._socket.setblocking(False)
         self.host, self.port = host, self._socket.getsockname()[1]
         self._registration = (
             Registration(address, key, (custom_addr, self.port)) if address else None
         )
-        self._woken, self._wake = socket.socketpair()
-        for each in (self._socket, self._woken, self._wake):
-            each.setblocking(False)
-        self._peers: list[_Peer] = []  # in order of arrival
-        self._sessions: list[_Session] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopping = False
+        self._greeting: dict[Any, None] = {}  # tasks, in order of arrival
+        self._open: set[socket.socket] = {self._socket}  # a session's process closes them
 
     def run(self) -> None:
         """Serve until stop(); all sessions are ended then."""
-        try:
-            while not self._serve_events():
-                continue
-        finally:
-            for session in list(self._sessions):
-                self._end_session(session, None)
+        asyncio.run(self._serve())
 
     def stop(self) -> None:
         """Make run() return; callable from any thread and from signal handlers."""
-        with contextlib.suppress(OSError):
-            self._wake.send(b"s")
+        self._is_stopping = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
 
     def close(self) -> None:
         """Stop listening. Must not be called during run()."""
-        for each in self._open_streams():
-            each.close()
+        self._socket.close()
+
+    async def _serve(self) -> None:
+        self._free = asyncio.Semaphore(self._max_sessions)
+        self._stopped = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        tasks = [self._loop.create_task(self._accept(self._loop))]
         if self._registration is not None:
-            self._registration.close()
-
-    def _open_streams(self) -> Iterator[socket.socket]:
-        yield from (self._socket, self._woken, self._wake)
-        yield from (peer.stream for peer in self._peers)
-        for session in self._sessions:
-            yield from (session.stream, session.end)
-
-    # ---- the loop ----
-
-    def _serve_events(self) -> bool:
-        """Wait for events and handle them; return whether to stop."""
-        self._begin_sessions()
-        is_free = len(self._sessions) < self._max_sessions
-        if self._registration is not None and is_free:
-            self._registration.poll(self._log)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._woken, selectors.EVENT_READ, None)
-            if any(not p.has_key for p in self._peers) or len(self._peers) < MAX_PEERS:
-                selector.register(self._socket, selectors.EVENT_READ, self._accept)
-            for peer in self._peers:
-                selector.register(peer.stream, selectors.EVENT_READ, lambda p=peer: self._read(p))
-            for session in self._sessions:
-                selector.register(
-                    session.end, selectors.EVENT_READ, lambda s=session: self._reap(s)
-                )
-            ready = [key.data for key, _ in selector.select(self._seconds_left(is_free))]
-        for handle in ready:
-            if handle is not None and handle != self._accept:
-                handle()
-        # after the events: a session that has just ended, or a key just received, is not late
-        self._end_late()
-        if self._accept in ready:
-            self._accept()
-        if None not in ready:
-            return False
-        self._woken.recv(4096)  # run() may be called again
-        return True
-
-    def _seconds_left(self, is_free: bool) -> float | None:
-        times = [session.deadline for session in self._sessions if session.deadline]
-        times += [peer.deadline for peer in self._peers if not peer.has_key]
-        now = time.monotonic()
-        if self._registration is not None and is_free:
-            times.append(now + 0.5)
-        return max(0.0, min(times) - now) if times else None
-
-    def _end_late(self) -> None:
-        now = time.monotonic()
-        for session in [s for s in self._sessions if s.deadline and s.deadline <= now]:
-            text = "RPCSessionTimeoutError: the time of the session is over."
-            self._end_session(session, text)
-        for peer in [p for p in self._peers if not p.has_key and p.deadline <= now]:
-            self._drop(peer)
+            registered = self._registration.run(lambda: not self._free.locked(), self._log)
+            tasks.append(self._loop.create_task(registered))
+        if not self._is_stopping:
+            await self._stopped.wait()
+        self._loop, self._is_stopping = None, False  # run() may be called again
 
     # ---- clients before their sessions ----
 
-    def _accept(self) -> None:
-        """Accept the waiting connections, up to a limit."""
-        for _ in range(MAX_PEERS):
-            if len(self._peers) == MAX_PEERS:
-                oldest = next((peer for peer in self._peers if not peer.has_key), None)
-                if oldest is None:
-                    return
-                self._drop(oldest)
+    async def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
             try:
-                accepted, _ = self._socket.accept()
-            except OSError:  # none is left, the client has gone, or there are no descriptors
-                return
-            accepted.setblocking(False)
-            self._peers.append(_Peer(accepted, time.monotonic() + self._greet_seconds))
+                stream, _ = await loop.sock_accept(self._socket)
+            except OSError:  # the client has gone, or there are no descriptors
+                await asyncio.sleep(0.1)
+                continue
+            if len(self._greeting) >= MAX_PEERS:
+                next(iter(self._greeting)).cancel()
+            self._greeting[loop.create_task(self._serve_client(stream))] = None
 
-    def _read(self, peer: _Peer) -> None:
+    async def _serve_client(self, stream: socket.socket) -> None:
+        self._open.add(stream)
+        task = asyncio.current_task()
+        try:
+            stream.setblocking(False)
+            seconds = await asyncio.wait_for(self._read_key(stream), GREET_SECONDS)
+            self._greeting.pop(task)
+            async with self._free:
+                await self._run_session(stream, seconds)
+        except asyncio.TimeoutError:
+            self._log("a client sent no key in time")
+        except (OSError, ValueError) as error:
+            self._log(f"no session for a client: {error}")
+        finally:
+            self._greeting.pop(task, None)
+            self._open.remove(stream)
+            stream.close()
+
+    async def _read_key(self, stream: socket.socket) -> float:
+        """Check the key; return the seconds that the client wants for its session, 0: no limit."""
+        magic, size = struct.unpack("<Ii", await _read(stream, 8))
+        if magic != MAGIC or not 0 <= size <= MAX_KEY_BYTES:
+            raise ValueError("it does not speak the protocol")
+        key, *options = (await _read(stream, size)).decode(errors="replace").split() or [""]
         expected = self._registration.match_key if self._registration else self._key
-        if not peer.read(expected):
-            self._drop(peer)
-        elif peer.has_key and self._registration is not None:
+        if expected is None or key != f"client:{expected}":
+            await asyncio.get_running_loop().sock_sendall(stream, struct.pack("<I", MISMATCH))
+            raise ValueError("it sent a wrong key")
+        if self._registration is not None:
             self._registration.match_key = None  # it is valid for one client
-
-    def _drop(self, peer: _Peer) -> None:
-        self._log(
-            "a client has gone before its session began" if peer.has_key
-            else "a client sent a wrong key"
-        )  # fmt: skip
-        peer.stream.close()
-        self._peers.remove(peer)
+        for option in options:
+            if option.startswith("-timeout="):
+                with contextlib.suppress(ValueError):
+                    return float(option[9:])
+        return 0
 
     # ---- sessions ----
 
-    def _begin_sessions(self) -> None:
-        """Start the sessions of waiting clients while there are free ones."""
-        for peer in [peer for peer in self._peers if peer.has_key]:
-            if len(self._sessions) >= self._max_sessions:
-                return
-            self._peers.remove(peer)
-            try:
-                self._start(peer)
-            except OSError as error:
-                self._log(f"no session for a client: {error}")
-                peer.stream.close()
-
-    def _start(self, peer: _Peer) -> None:
-        folder = SessionFolder(self._limits[1])
-        limits = [s for s in (peer.seconds, self._session_seconds) if 0 < s < 1e9]
-        session = _Session(peer.stream, folder, time.monotonic() + min(limits) if limits else 0.0)
-        session.end, theirs = socket.socketpair()
+    async def _run_session(self, stream: socket.socket, seconds: float) -> None:
+        """Serve a client by a process, whose end of a socket pair closes when it ends."""
+        limits = [s for s in (seconds, self._session_seconds) if 0 < s < 1e9]
+        folder = SessionFolder()
+        end, theirs = socket.socketpair()
+        self._open.add(end)
         try:
-            session.process = os.fork()
-        except OSError:
-            folder.close()
-            session.end.close()
+            end.setblocking(False)
+            process = os.fork()
+            if process == 0:
+                self._serve_session(stream, theirs, folder)
             theirs.close()
-            raise
-        if session.process == 0:
-            self._serve_session(session, theirs)
-        theirs.close()
-        self._sessions.append(session)
-        self._log(f"session {session.process} has begun")
+            self._log(f"session {process} has begun")
+            await self._await_end(process, end, stream, min(limits, default=None))
+        finally:
+            self._open.remove(end)
+            end.close()
+            theirs.close()
+            folder.close()
 
-    def _serve_session(self, session: _Session, end: socket.socket) -> None:
+    async def _await_end(
+        self, process: int, end: socket.socket, stream: socket.socket, seconds: float | None
+    ) -> None:
+        """Wait until a session's process ends; after its time, kill it and answer its client."""
+        is_killed = True
+        try:
+            await asyncio.wait_for(asyncio.get_running_loop().sock_recv(end, 1), seconds)
+            is_killed = False
+        except asyncio.TimeoutError:
+            os.kill(process, signal.SIGKILL)  # first: two writers would mix their packets
+            stream.settimeout(1)
+            with contextlib.suppress(Exception):
+                get_global_func("rpc.ReturnException")(stream.fileno(), OUT_OF_TIME)
+        finally:
+            if is_killed:  # also as the server ends
+                os.kill(process, signal.SIGKILL)
+            self._log(f"session {process} {_reap(process)}")
+
+    def _serve_session(
+        self, connection: socket.socket, end: socket.socket, folder: SessionFolder
+    ) -> None:
         """Serve in the forked process, then exit. The client cannot reach other connections."""
         status = 1
         try:
             # The server ends its sessions at Ctrl-C; its handlers must not run here.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            self.close()
-            session.end.close()
-            session.folder.register()
-            connection = session.stream
-            connection.settimeout(self._greet_seconds)
+            for each in self._open - {connection}:
+                each.close()
+            folder.register()
+            connection.settimeout(GREET_SECONDS)
             name = f"server:{self._key}".encode()
             connection.sendall(struct.pack("<ii", MAGIC, len(name)) + name)
             connection.settimeout(None)
@@ -322,39 +224,33 @@ class Listener:
                 whole, part = divmod(self._idle_seconds, 1)
                 limit = struct.pack("@ll", int(whole), int(part * 1e6))
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-            get_global_func("rpc.ServerLoop")(connection.fileno(), *self._limits)
+            get_global_func("rpc.ServerLoop")(connection.fileno())
             status = 0
-        except Exception:  # the client has gone; the parent logs the status
-            status = 1
-        finally:
+        finally:  # the parent logs the status
             end.close()
             os._exit(status)
 
-    def _reap(self, session: _Session) -> None:
-        """Wait for the process, log its status, and remove what it has left."""
-        try:
-            _, status = os.waitpid(session.process, 0)
-        except ChildProcessError:  # this program ignores SIGCHLD
-            status = 0
-        how = "has ended"
-        if os.WIFSIGNALED(status):
-            how = f"was ended by signal {os.WTERMSIG(status)}"
-        elif status:
-            how = "has ended, without a word of its client"
-        self._log(f"session {session.process} {how}")
-        self._sessions.remove(session)
-        session.end.close()
-        session.folder.close()
-        session.stream.close()  # last, so that the client sees the end after the clean-up
 
-    def _end_session(self, session: _Session, text: str | None) -> None:
-        """Kill the process, and answer its client's request with an error text."""
-        os.kill(session.process, signal.SIGKILL)  # first: two writers would mix their packets
-        if text is not None:
-            session.stream.settimeout(1)
-            with contextlib.suppress(Exception):
-                get_global_func("rpc.ReturnException")(session.stream.fileno(), text)
-        self._reap(session)
+async def _read(stream: socket.socket, size: int) -> bytes:
+    """Read exactly so many bytes: later ones belong to the session."""
+    received = b""
+    while len(received) < size:
+        part = await asyncio.get_running_loop().sock_recv(stream, size - len(received))
+        if not part:
+            raise ConnectionError("it has gone")
+        received += part
+    return received
+
+
+def _reap(process: int) -> str:
+    """Wait for a session's process; return how it has ended."""
+    try:
+        _, status = os.waitpid(process, 0)
+    except ChildProcessError:  # this program ignores SIGCHLD
+        status = 0
+    if os.WIFSIGNALED(status):
+        return f"was ended by signal {os.WTERMSIG(status)}"
+    return "has ended" if status == 0 else "has ended, without a word of its client"
 
 
 def _address(tracker: Any) -> tuple[str, int] | None:

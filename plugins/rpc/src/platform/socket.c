@@ -27,29 +27,12 @@ static int fail_io(const char* what, int error) {
                      timeout ? "the connection timed out" : strerror(error));
 }
 
-static void set_timeout(int fd, double seconds) {
+void tvmrt__socket_set_timeout(int fd, double seconds) {
   struct timeval limit;
   limit.tv_sec = tvmrt__floor_seconds(seconds);
   limit.tv_usec = tvmrt__nanoseconds(seconds) / 1000;
   (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-}
-
-/* The system's time limit applies to each call, so a peer could extend it with single bytes. Each
- * call therefore gets the remaining time of the whole exchange. Return 0 or an error number. */
-static int allow_call(const tvmrt_channel* ch) {
-  const double left = ch->deadline - tvmrt__seconds();
-  if (ch->deadline == 0) return 0;
-  if (left <= 0) return EAGAIN;
-  /* 0 would mean no limit */
-  set_timeout(ch->fd, left < 1e-3 ? 1e-3 : left);
-  return 0;
-}
-
-/* Without a deadline, the socket's time limit is removed as well. */
-void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds) {
-  ch->deadline = seconds > 0 ? tvmrt__seconds() + seconds : 0;
-  if (seconds <= 0) set_timeout(ch->fd, 0);
 }
 
 /* Send both parts with one system call if possible, so that a packet's header is not sent alone. */
@@ -62,12 +45,10 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
   message.msg_iov = parts;
   message.msg_iovlen = 2;
   while (parts[0].iov_len + parts[1].iov_len != 0) {
-    int error = allow_call(ch);
-    ssize_t sent = error != 0 ? -1 : sendmsg(ch->fd, &message, MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(ch->fd, &message, MSG_NOSIGNAL);
     int i;
-    if (error == 0 && sent < 0) error = errno;
-    if (error == EINTR) continue;
-    if (error != 0) return fail_io("sending to the other side", error);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return fail_io("sending to the other side", errno);
     for (i = 0; i < 2; ++i) {
       const size_t part = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
       if (part == 0) continue; /* the base may be NULL */
@@ -84,8 +65,6 @@ static int socket_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t*
   ssize_t count;
   *received = 0;
   do {
-    const int error = allow_call(ch);
-    if (error != 0) return fail_io("waiting for the other side", error);
     count = read(ch->fd, out, capacity);
   } while (count < 0 && errno == EINTR);
   if (count < 0 && errno == ECONNRESET) return 0; /* a reset counts as the end */

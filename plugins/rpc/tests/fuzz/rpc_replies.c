@@ -42,11 +42,10 @@ static void call(TVMFunctionHandle f) {
 }
 
 static void use(int fd) {
-  static const tvmrt_args init = {"fuzz", NULL, NULL, 0};
   tvmrt_rpc_session* s = NULL;
   tvmrt_module* root = NULL;
   TVMFunctionHandle f = NULL;
-  if (!fuzz_succeeded(tvmrt__rpc_session_begin(fd, &init, &s))) return;
+  if (!fuzz_succeeded(tvmrt__rpc_session_begin(fd, NULL, &s))) return;
   FUZZ_REQUIRE(tvmrt__rpc_root(s, &root) == 0);
   if (fuzz_succeeded(TVMModGetFunction(root, "f", 0, &f)) && f != NULL) {
     call(f);
