@@ -1,7 +1,7 @@
 /* Device memory: layout of tensors, and copies between device and host.
  *
  * Channels are innermost, in rows padded to the units' width, a layout that no host has. Extents
- * were checked by tpu_refuses_tensor(), so sums of words do not overflow. */
+ * were checked by tpu_refuses(), so sums of words do not overflow. */
 #include "tpu.h"
 
 static int64_t round_up(int64_t n) { return (n + TPU_LANES - 1) / TPU_LANES * TPU_LANES; }
@@ -27,14 +27,13 @@ void tpu_set_layout(const tvmrt_region_tensor* from, tpu_tensor* out) {
   out->num_words = stride;
 }
 
-/* Must equal the sum in tpu_assign_memory(). */
-uint64_t tpu_words_of(const tvmrt_region* region) {
+/* Of all tensors; the words that they need together. */
+uint64_t tpu_set_layouts(tpu_program* program) {
   uint64_t sum = 0;
   int32_t i;
-  for (i = 0; i < region->num_tensors; ++i) {
-    tpu_tensor t = {0};
-    tpu_set_layout(&region->tensors[i], &t);
-    sum += (uint64_t)t.num_words;
+  for (i = 0; i < program->region->num_tensors; ++i) {
+    tpu_set_layout(&program->region->tensors[i], &program->tensors[i]);
+    sum += (uint64_t)program->tensors[i].num_words;
   }
   return sum;
 }
@@ -42,15 +41,15 @@ uint64_t tpu_words_of(const tvmrt_region* region) {
 /* Constants are copied once, here; inputs with each run. Tensors are contiguous and never freed
  * individually. */
 void tpu_assign_memory(tpu_program* program) {
-  const tvmrt_region* region = program->region;
   float* at = program->memory;
   int32_t i;
-  for (i = 0; i < region->num_tensors; ++i) {
+  for (i = 0; i < program->region->num_tensors; ++i) {
     tpu_tensor* t = &program->tensors[i];
-    tpu_set_layout(&region->tensors[i], t);
     t->words = at;
     at += t->num_words;
-    if (region->tensors[i].data != NULL) tpu_copy_in(t, region->tensors[i].data);
+    if (program->region->tensors[i].data != NULL) {
+      tpu_copy_in(t, program->region->tensors[i].data);
+    }
   }
 }
 

@@ -1,13 +1,5 @@
-/* The device "tpu": a simulated accelerator with its own memory, layout and queue.
- *
- * Options, of the library or of tvmrt.device.set_options:
- *
- *   {"precision": "float16"}   default precision of nodes, instead of float32
- *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), or "hang" (a run
- *                              never ends)
- *
- * The environment variable TVMRT_TPU_MEMORY_BYTES sets the size of the device's memory; the default
- * is 1 GiB. */
+/* The device "tpu": a simulated accelerator with its own memory, layout and queue. README.md has its
+ * options, faults among them. */
 #include "tpu.h"
 
 #include <pthread.h>
@@ -27,12 +19,12 @@ typedef struct job {
   tvmrt_region* region;
   struct job* next;
   job_state state;
-  bool is_stopped; /* set by post_run: the worker stops as soon as possible */
-  char fault[16];
+  bool is_stopped;       /* set by post_run: the worker stops as soon as possible */
+  bool hangs, fails;     /* simulated faults of its runs */
   uint64_t memory_bytes; /* reserved for this job */
 } job;
 
-/* privacy: one for all regions of the device. */
+/* privacy: one for all regions of the device, which has a name and is therefore the only one. */
 typedef struct accelerator {
   pthread_mutex_t lock; /* protects all following members and the jobs' states */
   pthread_cond_t changed;
@@ -43,32 +35,21 @@ typedef struct accelerator {
   uint64_t memory_bytes; /* free memory */
 } accelerator;
 
+static accelerator the_accelerator = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                      .changed = PTHREAD_COND_INITIALIZER};
+
 /* Returns -1; the runtime prefixes device, slot and region. */
 static int fail(const char* text) {
   TVMPackedFuncSetLastError(text);
   return -1;
 }
 
-/* On failure everything is undone. */
-static bool make_lock(accelerator* a) {
-  if (pthread_mutex_init(&a->lock, NULL) != 0) return false;
-  if (pthread_cond_init(&a->changed, NULL) == 0) return true;
-  (void)pthread_mutex_destroy(&a->lock);
-  return false;
-}
-
-/* Called once per registration. release_device() frees the state in `privacy`; on failure the
- * runtime calls no further slots. */
+/* Called once per registration. */
 static int tpu_init(tvmrt_device* device) {
   const char* memory = getenv("TVMRT_TPU_MEMORY_BYTES");
-  accelerator* a = calloc(1, sizeof(*a));
-  if (a == NULL) return fail("MemoryError: no memory for the simulation.");
-  if (!make_lock(a)) {
-    free(a);
-    return fail("the simulation cannot create a mutex.");
-  }
-  a->memory_bytes = memory == NULL ? (uint64_t)1 << 30 : strtoull(memory, NULL, 10);
-  device->privacy = a;
+  the_accelerator.has_worker = the_accelerator.is_closing = false;
+  the_accelerator.memory_bytes = memory == NULL ? (uint64_t)1 << 30 : strtoull(memory, NULL, 10);
+  device->privacy = &the_accelerator;
   return 0;
 }
 
@@ -81,9 +62,6 @@ static int tpu_release_device(tvmrt_device* device) {
   (void)pthread_cond_broadcast(&a->changed);
   (void)pthread_mutex_unlock(&a->lock); /* the worker locks once more before it ends */
   if (a->has_worker) (void)pthread_join(a->worker, NULL);
-  (void)pthread_cond_destroy(&a->changed);
-  (void)pthread_mutex_destroy(&a->lock);
-  free(a);
   return 0;
 }
 
@@ -96,24 +74,13 @@ static int tpu_describe(tvmrt_device* device, tvmrt_device_description* out) {
   return 0;
 }
 
-/* NULL, or why the units cannot compute a node. */
-static const char* reason_against(const tvmrt_region* region, const tvmrt_region_node* n) {
-  const char* reason = NULL;
-  int32_t i;
-  for (i = 0; i < n->num_inputs + n->num_outputs && reason == NULL; ++i) {
-    const int32_t t = i < n->num_inputs ? n->inputs[i] : n->outputs[i - n->num_inputs];
-    if (t >= 0) reason = tpu_refuses_tensor(&region->tensors[t]);
-  }
-  return reason != NULL ? reason : tpu_refuses(region, n);
-}
-
 /* Checks the whole region: an accepted region must run. Names are truncated, since a network's may
  * have any length. */
 static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
   int32_t i;
   (void)device;
   for (i = 0; i < region->num_nodes; ++i) {
-    const char* reason = reason_against(region, &region->nodes[i]);
+    const char* reason = tpu_refuses(region, &region->nodes[i]);
     char text[256];
     if (reason == NULL) continue;
     (void)snprintf(text, sizeof(text), "node '%.100s': %s", region->nodes[i].name, reason);
@@ -128,7 +95,7 @@ static int tpu_split_graph(tvmrt_device* device, const tvmrt_region* graph, int3
   int32_t i;
   if (tvmrt_split_graph_by_describe(device, graph, out_groups) != 0) return -1;
   for (i = 0; i < graph->num_nodes; ++i) {
-    if (reason_against(graph, &graph->nodes[i]) != NULL) out_groups[i] = -1;
+    if (tpu_refuses(graph, &graph->nodes[i]) != NULL) out_groups[i] = -1;
   }
   return 0;
 }
@@ -172,33 +139,31 @@ static int tpu_release_graph(tvmrt_device* device, void* device_graph) {
 /* Words have 4 bytes in all precisions. On failure release_graph frees everything. */
 static int make_program(accelerator* a, job* j, const tvmrt_region* region, const char* options) {
   tpu_program* p = &j->program;
-  if (reserve(a, tpu_words_of(region) * sizeof(float), j) != 0) return -1;
+  uint64_t words;
   p->region = region;
   p->is_half = tvmrt_option_is(options, "precision", "float16");
   /* one more, so the size is never 0, for which NULL could be returned */
   p->tensors = calloc((size_t)region->num_tensors + 1, sizeof(*p->tensors));
-  p->memory = calloc((size_t)tpu_words_of(region) + 1, sizeof(*p->memory));
-  if (p->tensors == NULL || p->memory == NULL) return fail("MemoryError: no memory to simulate.");
+  if (p->tensors == NULL) return fail("MemoryError: no memory to simulate.");
+  words = tpu_set_layouts(p);
+  if (reserve(a, words * sizeof(float), j) != 0) return -1;
+  p->memory = calloc((size_t)words + 1, sizeof(*p->memory));
+  if (p->memory == NULL) return fail("MemoryError: no memory to simulate.");
   tpu_assign_memory(p);
   return 0;
 }
 
-/* Also called for new shapes; the old program is freed first, since both may not fit in memory.
+/* Also called for other sizes; the old program is freed first, since both may not fit in memory.
  * release_graph frees device_graph, also after a failure. */
 static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  const char* fault = tvmrt_option(options, "fault");
   job* j;
   if (region->device_graph != NULL) (void)tpu_release_graph(device, region->device_graph);
-  region->device_graph = NULL; /* freed above */
-  j = calloc(1, sizeof(*j));
+  region->device_graph = j = calloc(1, sizeof(*j));
   if (j == NULL) return fail("MemoryError: no memory for the program.");
-  region->device_graph = j;
   j->region = region;
-  if (fault != NULL && *fault == '"') {
-    /* truncated at 15 letters, more than any fault has */
-    (void)snprintf(j->fault, sizeof(j->fault), "%.*s", (int)strcspn(fault + 1, "\""), fault + 1);
-  }
-  if (strcmp(j->fault, "pre_run") == 0) {
+  j->hangs = tvmrt_option_is(options, "fault", "hang");
+  j->fails = tvmrt_option_is(options, "fault", "run");
+  if (tvmrt_option_is(options, "fault", "pre_run")) {
     region->failed_node = 0;
     return fail("the simulated fault 'pre_run'.");
   }
@@ -224,10 +189,8 @@ static void compute(job* j) {
 static void run_job(accelerator* a, job* j) {
   j->state = RUNNING;
   /* the condition is also signalled for others */
-  while (strcmp(j->fault, "hang") == 0 && !j->is_stopped) {
-    (void)pthread_cond_wait(&a->changed, &a->lock);
-  }
-  if (!j->is_stopped && strcmp(j->fault, "run") != 0) {
+  while (j->hangs && !j->is_stopped) (void)pthread_cond_wait(&a->changed, &a->lock);
+  if (!j->is_stopped && !j->fails) {
     (void)pthread_mutex_unlock(&a->lock); /* others may queue or stop runs meanwhile */
     compute(j);
     (void)pthread_mutex_lock(&a->lock);

@@ -27,8 +27,8 @@ typedef struct tpu_program {
 
 /* Compute the layout: sets everything except `words`. */
 void tpu_set_layout(const tvmrt_region_tensor* from, tpu_tensor* out);
-/* Words of device memory that a region needs. */
-uint64_t tpu_words_of(const tvmrt_region* region);
+/* Compute the layouts of a region's tensors; return the words of device memory that they need. */
+uint64_t tpu_set_layouts(tpu_program* program);
 /* Assign the tensors' addresses and copy the constants. */
 void tpu_assign_memory(tpu_program* program);
 
@@ -48,8 +48,7 @@ void tpu_copy_out(const tpu_tensor* from, float* to);
 
 /* Operators of the units; NULL-terminated. */
 extern const char* const tpu_ops[];
-/* NULL if the device supports the tensor, or the node with its tensors; otherwise the reason. */
-const char* tpu_refuses_tensor(const tvmrt_region_tensor* t);
+/* NULL if the device supports the node with its tensors; otherwise the reason. */
 const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node);
 void tpu_run_node(tpu_program* program, const tvmrt_region_node* node);
 

@@ -6,6 +6,9 @@
 
 #include "tpu.h"
 
+#define MAX_WORDS ((uint64_t)1 << 40)
+#define MAX_WINDOW ((int64_t)1 << 12) /* maximum of strides, dilations and padding */
+
 /* The value in a unit's register: in float16 rounded to nearest. */
 static float rounded(float x, bool is_half) {
   return is_half ? tvmrt_float16_to_f32(tvmrt_f32_to_float16(x)) : x;
@@ -18,55 +21,43 @@ typedef struct window {
   int64_t before[2];
 } window;
 
-/* Read both axes; `otherwise` for both if the attribute is missing or has another length. */
-static void read_pair(const tvmrt_region_node* node, const char* key, int64_t otherwise,
+/* Read both axes; `otherwise` for both if the attribute is missing or has another length. False for
+ * values out of range, which keeps the products of intersect_window() within 64 bits. */
+static bool read_pair(const tvmrt_region_node* node, const char* key, int64_t otherwise,
                       int64_t out[2]) {
   int32_t count;
   const int64_t* values = tvmrt_node_ints(node, key, &count);
   out[0] = count == 2 ? values[0] : otherwise;
   out[1] = count == 2 ? values[1] : otherwise;
+  return out[0] >= otherwise && out[0] <= MAX_WINDOW && out[1] >= otherwise && out[1] <= MAX_WINDOW;
 }
 
 /* The padding at the end is not read: it follows from the extents of the result. */
-static window read_window(const tvmrt_region_node* node) {
-  window w = {{0, 0}, {0, 0}, {0, 0}};
-  read_pair(node, "strides", 1, w.stride);
-  read_pair(node, "dilations", 1, w.dilation);
-  read_pair(node, "pads_before", 0, w.before);
-  return w;
+static bool read_window(const tvmrt_region_node* node, window* out) {
+  return read_pair(node, "strides", 1, out->stride) &&
+         read_pair(node, "dilations", 1, out->dilation) &&
+         read_pair(node, "pads_before", 0, out->before);
 }
 
-/* The input element of tap `k` and output element `o` along an axis; -1 in the padding. The bounds
- * of is_window() avoid overflow. */
+/* The input element of tap `k` and output element `o` along an axis; -1 in the padding. */
 static int64_t intersect_window(const window* w, int axis, int64_t o, int64_t k, int64_t extent) {
   const int64_t i = o * w->stride[axis] + k * w->dilation[axis] - w->before[axis];
   return i < 0 || i >= extent ? -1 : i;
 }
 
-/* Data shared by all results of a layer. */
-typedef struct convolution {
-  const tpu_tensor* x;
-  const tpu_tensor* w;
-  window window;
-  int64_t channels; /* of one group, in and out */
-  int64_t out_channels;
-  bool is_half;
-} convolution;
-
 /* Sum over one group's channels, which are innermost in both; taps in the padding are skipped. */
-static float convolve(const convolution* c, const int64_t at[TPU_MAX_RANK]) {
-  const tpu_tensor *x = c->x, *w = c->w;
-  const int64_t first = at[1] / c->out_channels * c->channels;
+static float convolve(const tpu_tensor* x, const tpu_tensor* w, const window* window,
+                      const int64_t at[TPU_MAX_RANK], int64_t first, bool is_half) {
   float sum = 0.0f;
   int64_t ky, kx, ic;
   for (ky = 0; ky < w->extent[2]; ++ky) {
-    const int64_t iy = intersect_window(&c->window, 0, at[2], ky, x->extent[2]);
+    const int64_t iy = intersect_window(window, 0, at[2], ky, x->extent[2]);
     for (kx = 0; iy >= 0 && kx < w->extent[3]; ++kx) {
-      const int64_t ix = intersect_window(&c->window, 1, at[3], kx, x->extent[3]);
+      const int64_t ix = intersect_window(window, 1, at[3], kx, x->extent[3]);
       const int64_t at_x = at[0] * x->stride[0] + first + iy * x->stride[2] + ix * x->stride[3];
       const int64_t at_w = at[1] * w->stride[0] + ky * w->stride[2] + kx * w->stride[3];
-      for (ic = 0; ix >= 0 && ic < c->channels; ++ic) {
-        sum += rounded(x->words[at_x + ic], c->is_half) * rounded(w->words[at_w + ic], c->is_half);
+      for (ic = 0; ix >= 0 && ic < w->extent[1]; ++ic) {
+        sum += rounded(x->words[at_x + ic], is_half) * rounded(w->words[at_w + ic], is_half);
       }
     }
   }
@@ -77,21 +68,19 @@ static float convolve(const convolution* c, const int64_t at[TPU_MAX_RANK]) {
  * added to the sum in float32. */
 static void run_conv(tpu_program* p, const tvmrt_region_node* node, bool is_half) {
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
+  const tpu_tensor* w = &p->tensors[node->inputs[1]];
   const tpu_tensor* bias =
       node->num_inputs > 2 && node->inputs[2] >= 0 ? &p->tensors[node->inputs[2]] : NULL;
-  tpu_walk walk = {y, {0}, 0};
-  convolution c;
-  c.x = &p->tensors[node->inputs[0]];
-  c.w = &p->tensors[node->inputs[1]];
-  c.window = read_window(node);
-  c.channels = c.w->extent[1];
   /* divisible: checked by fits_conv() */
-  c.out_channels = y->extent[1] / tvmrt_node_int(node, "groups", 1);
-  c.is_half = is_half;
+  const int64_t out_channels = y->extent[1] / tvmrt_node_int(node, "groups", 1);
+  tpu_walk at = {y, {0}, 0};
+  window window;
+  (void)read_window(node, &window);
   do {
-    const float sum = convolve(&c, walk.at) + (bias == NULL ? 0.0f : bias->words[walk.at[1]]);
-    y->words[walk.word] = rounded(sum, is_half);
-  } while (tpu_step(&walk));
+    const int64_t first = at.at[1] / out_channels * w->extent[1]; /* channel of the group */
+    const float sum = convolve(&p->tensors[node->inputs[0]], w, &window, at.at, first, is_half);
+    y->words[at.word] = rounded(sum + (bias == NULL ? 0.0f : bias->words[at.at[1]]), is_half);
+  } while (tpu_step(&at));
 }
 
 /* Stride of an axis for broadcasting: 0 if its extent is 1. */
@@ -142,11 +131,8 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, bool is
   } while (tpu_step(&w));
 }
 
-#define MAX_WORDS ((uint64_t)1 << 40)
-#define MAX_WINDOW ((int64_t)1 << 12) /* maximum of strides, dilations and padding */
-
 /* Limits the words of a tensor, so that no sum or product of offsets overflows. */
-const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
+static const char* refuse_tensor(const tvmrt_region_tensor* t) {
   /* rows are padded to this size */
   uint64_t words = TPU_LANES;
   int32_t d;
@@ -179,19 +165,6 @@ static bool broadcasts(const tpu_tensor* x, const tpu_tensor* y) {
   return true;
 }
 
-/* Bounds that keep the products of intersect_window() within 64 bits. */
-static bool is_window(const tvmrt_region_node* node) {
-  const window w = read_window(node);
-  int d;
-  for (d = 0; d < 2; ++d) {
-    if (w.stride[d] < 1 || w.stride[d] > MAX_WINDOW || w.dilation[d] < 1 ||
-        w.dilation[d] > MAX_WINDOW || w.before[d] < 0 || w.before[d] > MAX_WINDOW) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /* Divisors are checked before their use. The result's height and width are not compared with the
  * windows, since everything past the input is padding. */
 static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node) {
@@ -199,13 +172,15 @@ static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node)
   const tpu_tensor w = break_lines(region, node->inputs[1]);
   const tpu_tensor y = break_lines(region, node->outputs[0]);
   const int64_t groups = tvmrt_node_int(node, "groups", 1);
+  window window;
   if (groups < 1 || y.extent[1] % groups != 0 || x.extent[1] % groups != 0) return false;
   if (node->num_inputs > 2 && node->inputs[2] >= 0 &&
       tvmrt_region_size(region, node->inputs[2]) != y.extent[1]) {
     return false;
   }
-  return is_window(node) && w.extent[1] == x.extent[1] / groups && w.extent[0] == y.extent[1] &&
-         x.extent[0] == y.extent[0] && region->tensors[node->inputs[1]].ndim == 4;
+  return read_window(node, &window) && w.extent[1] == x.extent[1] / groups &&
+         w.extent[0] == y.extent[1] && x.extent[0] == y.extent[0] &&
+         region->tensors[node->inputs[1]].ndim == 4;
 }
 
 /* Either operand may be broadcast to the result. */
@@ -237,10 +212,16 @@ static const unit* unit_of(const char* op) {
   return NULL;
 }
 
-/* Tensors were checked before. Operands must exist before their extents are checked. */
+/* Operands must exist before their extents are checked. */
 const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node) {
   const unit* u = unit_of(node->op);
+  const char* reason = NULL;
   int32_t i;
+  for (i = 0; i < node->num_inputs + node->num_outputs && reason == NULL; ++i) {
+    const int32_t t = i < node->num_inputs ? node->inputs[i] : node->outputs[i - node->num_inputs];
+    if (t >= 0) reason = refuse_tensor(&region->tensors[t]);
+  }
+  if (reason != NULL) return reason;
   if (u == NULL) return "it has no unit for this operator.";
   for (i = 0; i < u->operands; ++i) {
     if (i >= node->num_inputs || node->inputs[i] < 0) return "it lacks an operand.";
