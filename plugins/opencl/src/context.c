@@ -62,22 +62,6 @@ static int choose_device(opencl_context* c) {
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");
 }
 
-/* Part of the key of programs, since another driver needs other binaries. The buffer holds all
- * truncated parts with their newlines. */
-static int describe_device(opencl_context* c) {
-  static const cl_device_info parts[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
-  size_t i;
-  c->identity = calloc(3, MAX_NAME + 1);
-  if (c->identity == NULL) return opencl_fail("out of memory");
-  for (i = 0; i < 3; ++i) {
-    char text[MAX_NAME];
-    device_text(c->device, parts[i], text);
-    strcat(c->identity, text);
-    strcat(c->identity, "\n");
-  }
-  return 0;
-}
-
 /* On failure opencl_context_free() frees the objects created so far. */
 static int create_objects(opencl_context* c) {
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)c->platform, 0};
@@ -95,7 +79,6 @@ int opencl_context_create(opencl_context** out) {
   *out = NULL;
   if (c == NULL) return opencl_fail("out of memory");
   rc = choose_device(c);
-  if (rc == 0) rc = describe_device(c);
   if (rc == 0) rc = create_objects(c);
   if (rc == 0) {
     *out = c;
@@ -111,6 +94,5 @@ void opencl_context_free(opencl_context* c) {
   opencl_programs_free(c);
   if (c->queue != NULL) clReleaseCommandQueue(c->queue);
   if (c->context != NULL) clReleaseContext(c->context);
-  free(c->identity);
   free(c);
 }

@@ -2,7 +2,6 @@
  * Parts of the device "opencl". Each calls only those above it.
  *
  *   errors.c         error texts
- *   program_files.c  binaries of programs on disk
  *   programs.c       programs, built once per process
  *   context.c        the platform's device; one context for the process
  *   memory.c         memory of kDLOpenCL tensors: allocation and copies
@@ -41,27 +40,17 @@ typedef struct {
   const char* options;
 } program_source;
 
-/*
- * Read the binary of a program from the folder TVMRT_OPENCL_CACHE, else tvmrt/opencl in the user's
- * cache (an empty variable turns it off). `key` contains the texts that the file must match, and
- * ends with NULL. NULL if there is no such file; the caller frees the bytes with free().
- */
-void* opencl_read_binary(const char* const* key, size_t* out_size);
-/* Write the binary of a program there; errors are ignored. */
-void opencl_write_binary(const char* const* key, const void* bytes, size_t size);
-
 typedef struct opencl_context {
   cl_platform_id platform;
   cl_device_id device;
   cl_context context;
   cl_command_queue queue;   /* for copies outside regions */
-  char* identity;           /* name and versions of device and driver: part of a binary's key */
   struct program* programs; /* built so far */
 } opencl_context;
 
 /*
- * Get a program for a source and its build options: from the process, from disk, or built now.
- * Borrowed; lives as long as the context. Errors contain the compiler's log. Thread-safe.
+ * Get a program for a source and its build options, which is built once per process. Borrowed; lives
+ * as long as the context. Errors contain the compiler's log. Thread-safe.
  */
 int opencl_program(opencl_context* c, const program_source* text, cl_program* out);
 void opencl_programs_free(opencl_context* c);

@@ -1,4 +1,4 @@
-/* OpenCL programs: a list of this process, over binaries on disk. */
+/* OpenCL programs: a list of this process. Drivers have caches on disk of their own. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,42 +19,6 @@ struct program {
   cl_program built;
   struct program* next;
 };
-
-/* Returns NULL without an error if the driver rejects the binary, such as another driver's; the
- * program is then built from source. */
-static cl_program load(const opencl_context* c, const char* options, const void* bytes,
-                       size_t size) {
-  const unsigned char* view = bytes;
-  cl_int status = CL_SUCCESS, loaded = CL_SUCCESS;
-  cl_program program =
-      clCreateProgramWithBinary(c->context, 1, &c->device, &size, &view, &loaded, &status);
-  if (status != CL_SUCCESS || loaded != CL_SUCCESS) return NULL;
-  /* OpenCL requires building also for binaries */
-  if (clBuildProgram(program, 1, &c->device, options, NULL, NULL) == CL_SUCCESS) {
-    return program;
-  }
-  clReleaseProgram(program);
-  return NULL;
-}
-
-/* NULL if there is none; the program is then built again next time. The caller frees it with
- * free(). */
-static void* get_binary(cl_program program, size_t* out_size) {
-  unsigned char* bytes;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(*out_size), out_size, NULL) !=
-          CL_SUCCESS ||
-      *out_size == 0) {
-    return NULL;
-  }
-  bytes = malloc(*out_size);
-  if (bytes == NULL) return NULL;
-  /* an array with a pointer per device of the program, here one */
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, NULL) == CL_SUCCESS) {
-    return bytes;
-  }
-  free(bytes);
-  return NULL;
-}
 
 /* Returns -1. The error contains the beginning of the driver's log, where its first error is. The
  * caller releases the program. */
@@ -128,28 +92,11 @@ static cl_program keep(opencl_context* c, const program_source* text, cl_program
   return built;
 }
 
-/* Load the program's binary from disk, or build the program and write its binary. The binary is
- * optional: a program without one works as well. The driver's version is part of the key, since
- * binaries are valid only for it. */
-static cl_program load_or_build(const opencl_context* c, const program_source* text) {
-  const char* const key[] = {c->identity, text->options, text->source, NULL};
-  size_t size = 0;
-  void* bytes = opencl_read_binary(key, &size);
-  cl_program program = bytes == NULL ? NULL : load(c, text->options, bytes, size);
-  free(bytes);
-  if (program != NULL) return program;
-  program = build(c, text);
-  bytes = program == NULL ? NULL : get_binary(program, &size);
-  if (bytes != NULL) opencl_write_binary(key, bytes, size);
-  free(bytes);
-  return program;
-}
-
 int opencl_program(opencl_context* c, const program_source* text, cl_program* out) {
   (void)pthread_mutex_lock(&lock);
   *out = find(c, text);
   if (*out == NULL) {
-    *out = load_or_build(c, text);
+    *out = build(c, text);
     /* lint: the list of the context owns it */
     if (*out != NULL) *out = keep(c, text, *out);
   }

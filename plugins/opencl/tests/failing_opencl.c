@@ -23,10 +23,6 @@ HANDLE(cl_command_queue, clCreateCommandQueue,
        (a, b, c, status))
 HANDLE(cl_mem, clCreateBuffer, (cl_context a, cl_mem_flags b, size_t c, void* d, cl_int* status),
        (a, b, c, d, status))
-HANDLE(cl_program, clCreateProgramWithBinary,
-       (cl_context a, cl_uint b, const cl_device_id* c, const size_t* d, const unsigned char** e,
-        cl_int* f, cl_int* status),
-       (a, b, c, d, e, f, status))
 HANDLE(cl_kernel, clCreateKernel, (cl_program a, const char* b, cl_int* status), (a, b, status))
 STATUS(cl_int, clBuildProgram,
        (cl_program a, cl_uint b, const cl_device_id* c, const char* d,

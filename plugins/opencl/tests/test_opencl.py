@@ -169,32 +169,6 @@ def small(tmp_path):
     return tmp_path / "net.so"
 
 
-def test_programs_are_cached_on_disk_by_content(small, tmp_path):
-    cache = tmp_path / "cache"
-    first = run_in_process(small, TVMRT_OPENCL_CACHE=str(cache))
-    assert first.returncode == 0, first.stderr
-    (kept,) = cache.glob("*.clbin")
-    written = kept.stat().st_mtime_ns
-    second = run_in_process(small, TVMRT_OPENCL_CACHE=str(cache))
-    assert second.stdout == first.stdout
-    assert kept.stat().st_mtime_ns == written
-    whole = kept.read_bytes()
-    for damaged in (b"", whole[: len(whole) // 2], whole[:100] + b"?" + whole[101:]):
-        kept.write_bytes(damaged)
-        again = run_in_process(small, TVMRT_OPENCL_CACHE=str(cache))
-        assert (again.stdout, again.returncode) == (first.stdout, 0)
-
-
-def test_programs_are_cached_per_user_and_need_no_folder(small, tmp_path):
-    done = run_in_process(small, XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "cache/tvmrt/opencl").glob("*.clbin"))) == 1
-    (tmp_path / "file").write_text("no folder")
-    for variables in ({"TVMRT_OPENCL_CACHE": str(tmp_path / "file")},
-                      {"HOME": "", "XDG_CACHE_HOME": ""}):  # fmt: skip
-        assert run_in_process(small, **variables).stdout == done.stdout
-
-
 @pytest.mark.parametrize(
     ("variables", "reason"),
     [

@@ -81,7 +81,6 @@ def sweep(
     weights,
     shape,
     calls,
-    variables=None,
     **options,
 ) -> dict:
     """Return the messages of the uses by failed call; the calls are in the C file ``source``."""
@@ -119,7 +118,7 @@ def sweep(
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **(variables or {})},
+        env=dict(os.environ),
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
