@@ -13,10 +13,9 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* Large enough for networks with all weights, but less than a machine's memory, since lengths come
- * from the client. */
+/* Large enough for networks with all weights. */
 const tvmrt_rpc_limits tvmrt__rpc_default_limits = {
-    .packet_bytes = (uint64_t)1 << 31,
+    .packet_bytes = (uint64_t)1 << 34,
     .memory_bytes = (uint64_t)1 << 34,
     .handles = 65536,
 };
@@ -193,14 +192,44 @@ static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   return rc != 0 ? -1 : reply_result(ep, &result, code);
 }
 
+/* Copy the packet's data to a tensor in the client's memory, or make an answer with the tensor's
+ * data, which are sent from there: *tail. Copies count bytes, so the shape is not needed. */
+static int copy(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in, TVMByteArray* tail) {
+  static const TVMValue none = {0};
+  int64_t extents[TVMRT_MAX_NDIM];
+  DLTensor t;
+  uint64_t bytes;
+  const uint8_t* data;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor(in, &t, extents));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &bytes));
+  if (tvmrt__reader_left(in) != (code == TVMRT_RPC_COPY_TO ? bytes : 0)) {
+    return tvmrt__fail_value("a copy of %llu bytes contains %zu bytes of data.",
+                             (unsigned long long)bytes, tvmrt__reader_left(in));
+  }
+  if (t.device.device_type != kDLCPU) {
+    return tvmrt__fail_value("this server copies from and to CPU memory only.");
+  }
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__rpc_handles_check(&ep->handles, t.device, t.data, t.byte_offset, bytes));
+  if (code == TVMRT_RPC_COPY_FROM) {
+    tail->data = tvmrt__tensor_data(&t);
+    tail->size = (size_t)bytes;
+    return tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_COPY_ACK);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(in, bytes, &data));
+  if (bytes != 0) memcpy(tvmrt__tensor_data(&t), data, (size_t)bytes);
+  return tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr);
+}
+
 /* Handle one packet. On -1 the error text is sent as the answer and the session goes on. The body
  * was read completely, so `in` is bounded by it. */
-static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
+static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in, TVMByteArray* tail) {
   if (code == TVMRT_RPC_INIT_SERVER) return init_server(ep, in);
   if (!ep->initialised) {
     return tvmrt__fail("the session has not started: its first packet must be kInitServer (2).");
   }
   if (code == TVMRT_RPC_CALL) return call(ep, in);
+  if (code == TVMRT_RPC_COPY_FROM || code == TVMRT_RPC_COPY_TO) return copy(ep, code, in, tail);
   if (code < TVMRT_RPC_GET_GLOBAL || code > TVMRT_RPC_GET_STREAM) {
     return tvmrt__fail("Unknown event %d", code);
   }
@@ -224,19 +253,26 @@ static int send_error(tvmrt_rpc_endpoint* ep) {
   return rc != 0 ? rc : send_reply(ep, NULL, 0);
 }
 
-/* End the session with an error: the start of the next packet cannot be found. */
-static int refuse(tvmrt_rpc_endpoint* ep) {
-  ep->ended = true;
-  return send_error(ep);
-}
+/* ---- the session ---- */
 
-/* Read a packet's values, execute it and answer. */
-static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
+/* -1 ends the session: the connection is broken, or there is no memory for an error text. */
+int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
+  uint8_t head[8];
+  uint64_t bytes;
+  uint64_t code = 0;
   tvmrt_reader in;
-  if (bytes > ep->limits.packet_bytes) {
-    (void)tvmrt__fail_value("a packet of %llu bytes exceeds the server's limit of %llu bytes.",
+  TVMByteArray tail = {NULL, 0};
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, sizeof(head), &ep->ended));
+  if (ep->ended) return 0;
+  tvmrt__reader_init(&in, "the packet", head, sizeof(head));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
+  /* as TVM's servers do */
+  if (bytes == 0) return 0;
+  if (bytes < 4 || bytes > ep->limits.packet_bytes) {
+    (void)tvmrt__fail_value("a packet of %llu bytes is too short, or exceeds %llu bytes.",
                             (unsigned long long)bytes, (unsigned long long)ep->limits.packet_bytes);
-    return refuse(ep);
+    ep->ended = true; /* the start of the next packet is not looked for */
+    return send_error(ep);
   }
   /* the buffer is reused for the next packet, up to a limit */
   ep->body.size = 0;
@@ -244,101 +280,13 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
   /* an answer must not contain an error of an earlier packet */
   tvmrt__forget_error();
   tvmrt__reader_init(&in, "the packet", ep->body.data, ep->body.size);
-  if (answer(ep, code, &in) != 0) return send_error(ep);
-  if (ep->body.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&ep->body);
-  return send_reply(ep, NULL, 0);
-}
-
-/* ---- copies ---- */
-
-/* Read tensor and size of a copy; *left is the number of bytes of the packet after them. */
-static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64_t* out_bytes) {
-  char bytes[TVMRT_RPC_TENSOR_HEAD_BYTES + 8 * (TVMRT_MAX_NDIM + 2)];
-  int64_t extents[TVMRT_MAX_NDIM];
-  tvmrt_reader in;
-  size_t extents_size;
-  if (*left < TVMRT_RPC_TENSOR_HEAD_BYTES) return tvmrt__fail_value("a copy has no tensor.");
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, TVMRT_RPC_TENSOR_HEAD_BYTES, NULL));
-  *left -= TVMRT_RPC_TENSOR_HEAD_BYTES;
-  tvmrt__reader_init(&in, "the packet", bytes, TVMRT_RPC_TENSOR_HEAD_BYTES);
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_header(&in, t));
-  extents_size = ((size_t)t->ndim + 2) * 8;
-  if (*left < extents_size) return tvmrt__fail_value("a packet ends inside the tensor of a copy.");
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, extents_size, NULL));
-  *left -= extents_size;
-  tvmrt__reader_init(&in, "the packet", bytes, extents_size);
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_extents(&in, t, extents));
-  t->shape = NULL; /* copies count bytes, so the shape is not needed */
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, out_bytes));
-  if (!ep->initialised) return tvmrt__fail("the session has not started.");
-  if (t->device.device_type != kDLCPU) {
-    return tvmrt__fail_value("this server copies from and to CPU memory only.");
-  }
-  return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, *out_bytes);
-}
-
-/* Transfer data directly to or from the tensor. The data of a rejected copy is skipped unless it
- * exceeds every limit. */
-static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
-  static const TVMValue none = {0};
-  const uint64_t max_bytes = ep->limits.packet_bytes > ep->limits.memory_bytes
-                                 ? ep->limits.packet_bytes
-                                 : ep->limits.memory_bytes;
-  DLTensor t;
-  uint64_t bytes = 0;
-  int rc = read_copy(ep, &left, &t, &bytes);
-  if (rc == 0 && left != (code == TVMRT_RPC_COPY_TO ? bytes : 0)) {
-    rc = tvmrt__fail_value("a copy of %llu bytes contains %llu bytes of data.",
-                           (unsigned long long)bytes, (unsigned long long)left);
-  }
-  if (rc != 0) {
-    if (left > max_bytes) return refuse(ep);
-    TVMRT_RETURN_IF_ERROR(send_error(ep)); /* first, so that a broken connection fails here */
-    return tvmrt__channel_skip(ep->channel, left);
-  }
-  if (code == TVMRT_RPC_COPY_TO) {
-    TVMRT_RETURN_IF_ERROR(
-        tvmrt__channel_read(ep->channel, tvmrt__tensor_data(&t), (size_t)bytes, NULL));
-    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr));
-    return send_reply(ep, NULL, 0);
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_COPY_ACK));
-  return send_reply(ep, tvmrt__tensor_data(&t), (size_t)bytes);
-}
-
-/* ---- the session ---- */
-
-/* -1 ends the session: the connection is broken, or there is no memory for an error text. */
-int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
-  uint8_t head[8];
-  uint64_t bytes;
-  uint64_t number;
-  int code;
-  tvmrt_reader in;
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, 8, &ep->ended));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &code));
+  ep->ended = code == TVMRT_RPC_SHUTDOWN;
   if (ep->ended) return 0;
-  tvmrt__reader_init(&in, "the packet", head, 8);
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
-  /* as TVM's servers do */
-  if (bytes == 0) return 0;
-  if (bytes < 4) {
-    (void)tvmrt__fail_value("a packet is too short for its code.");
-    return refuse(ep);
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, 4, NULL));
-  tvmrt__reader_init(&in, "the packet", head, 4);
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &number));
   /* signed, as in TVM, and compared with the known codes */
-  code = (int)(int32_t)(uint32_t)number;
-  bytes -= 4;
-  if (code == TVMRT_RPC_SHUTDOWN) {
-    ep->ended = true;
-    return 0;
-  }
-  if (code == TVMRT_RPC_COPY_FROM || code == TVMRT_RPC_COPY_TO) {
-    return handle_copy(ep, code, bytes);
-  }
-  return handle_values(ep, code, bytes);
+  if (answer(ep, (int)(int32_t)(uint32_t)code, &in, &tail) != 0) return send_error(ep);
+  if (ep->body.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&ep->body);
+  return send_reply(ep, tail.data, tail.size);
 }
 
 /* The channel is borrowed until the end of the session. */

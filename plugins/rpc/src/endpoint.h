@@ -7,7 +7,7 @@
 #include "wire.h"
 
 typedef struct tvmrt_rpc_limits {
-  uint64_t packet_bytes; /* of a packet's values; copies go to memory that already exists */
+  uint64_t packet_bytes;
   uint64_t memory_bytes; /* of tensors allocated by the client */
   size_t handles;        /* maximum number held by a client at a time */
 } tvmrt_rpc_limits;

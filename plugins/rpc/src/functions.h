@@ -9,7 +9,6 @@
   X("micro._rpc_connect", rpc_connect_board)     \
   X("rpc.Connect", rpc_connect)                  \
   X("rpc.DeviceAttr", rpc_device_attribute)      \
-  X("rpc.LoadRemoteModule", rpc_load_remote)     \
   X("rpc.LocalSession", rpc_local_session)       \
   X("rpc.ReturnException", rpc_return_exception) \
   X("rpc.ServerLoop", rpc_server_loop)           \

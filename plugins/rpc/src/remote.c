@@ -174,29 +174,21 @@ static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes,
                             take_result, result);
 }
 
-/* The caller's arguments are copied, since it may call again with them. A few fit on the stack. */
+/* The caller's arguments are copied, since it may call again with them. */
 static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
-  /* enough for most calls */
-  enum { MAX_INLINE_VALUES = 16 };
-  TVMValue inline_values[MAX_INLINE_VALUES];
-  int inline_codes[MAX_INLINE_VALUES];
   const size_t n = num_args < 0 ? 0 : (size_t)num_args;
-  TVMValue* values = inline_values;
-  int* codes = inline_codes;
   result_place result = {out, out_code};
+  TVMValue* values = tvmrt__alloc((n + 1) * (sizeof(*values) + sizeof(*type_codes)));
+  int* codes = (int*)(void*)(values + n);
   int rc;
-  if (n > MAX_INLINE_VALUES) {
-    values = tvmrt__alloc(n * (sizeof(*values) + sizeof(*codes)));
-    if (values == NULL) return -1;
-    codes = (int*)(void*)(values + n);
-  }
+  if (values == NULL) return -1;
   if (n != 0) {
     memcpy(values, args, n * sizeof(*values));
     memcpy(codes, type_codes, n * sizeof(*codes));
   }
   rc = call_prepared(resource_handle, values, codes, (int)n, &result);
-  if (n > MAX_INLINE_VALUES) free(values);
+  free(values);
   return rc;
 }
 
@@ -340,19 +332,16 @@ static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_lookup_resu
 }
 
 /* Calls a global function of the peer, since the protocol has no packet for this. */
-static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_lookup_result* out) {
-  static const int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
+static int find_in_module(const remote_module* mod, const char* name, tvmrt_lookup_result* out) {
+  int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
   TVMValue args[3];
   TVMValue value;
   int code = kTVMNullptr;
-  result_place result = {&value, &code};
-  uint64_t getter = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_module_getter(ref->session, &getter));
-  args[0].v_int64 = (int64_t)ref->handle;
+  args[0].v_handle = (void*)(uintptr_t)mod;
   args[1].v_str = name;
   args[2].v_int64 = 1; /* also search its imports, which are not visible locally */
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &getter, args, codes, 3,
-                                           take_result, &result));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_call_global(
+      mod->ref->session, "tvm.rpc.server.ModuleGetFunction", args, codes, 3, &value, &code));
   if (code == kTVMPackedFuncHandle) {
     out->func = value.v_handle;
   } else {
@@ -380,7 +369,7 @@ static int find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) 
   /* so that the result is not cached */
   out->may_change = true;
   if (mod->ref->handle == 0) return find_global(mod->ref->session, name, out);
-  return find_in_module(mod->ref, name, out);
+  return find_in_module(mod, name, out);
 }
 
 static void destroy(tvmrt_module* self) { free_ref(((remote_module*)self)->ref); }

@@ -45,16 +45,6 @@ TVMRT_PLUGIN_NATIVE(rpc_table_index) {
   return tvmrt__ret_int(out, out_code, tvmrt__rpc_session_index(ref->session));
 }
 
-/* (root, name of a file in the session's folder) -> remote module. */
-TVMRT_PLUGIN_NATIVE(rpc_load_remote) {
-  const tvmrt_rpc_ref* ref;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
-  return tvmrt__rpc_call_global(ref->session, "tvm.rpc.server.load_module", args + 1,
-                                type_codes + 1, 1, out, out_code);
-}
-
 /* ---- memory ---- */
 
 /* Whether the peer has such a device is checked when memory is allocated. */
@@ -94,16 +84,6 @@ static int free_memory(DLDevice dev, void* ptr) {
   return 0;
 }
 
-/* Describe memory as a tensor of bytes; the element type is only known to the tensor's owner. */
-static void as_bytes(DLDevice dev, const void* data, int64_t* bytes, DLTensor* out) {
-  memset(out, 0, sizeof(*out));
-  out->data = (void*)(uintptr_t)data;
-  out->device = dev;
-  out->ndim = 1;
-  out->dtype = (DLDataType){kDLUInt, 8, 1};
-  out->shape = bytes;
-}
-
 /* Copy within one session: the peer copies, without transferring data. */
 static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from, DLDevice to_dev,
                       void* to, size_t bytes) {
@@ -111,8 +91,8 @@ static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from,
   int64_t extent = (int64_t)bytes;
   DLTensor tensors[2];
   TVMValue args[3];
-  as_bytes(from_dev, from, &extent, &tensors[0]);
-  as_bytes(to_dev, to, &extent, &tensors[1]);
+  tensors[0] = tvmrt__rpc_bytes(from_dev, from, &extent);
+  tensors[1] = tvmrt__rpc_bytes(to_dev, to, &extent);
   args[0].v_handle = &tensors[0];
   args[1].v_handle = &tensors[1];
   args[2].v_int64 = 0;

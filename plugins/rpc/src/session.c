@@ -34,8 +34,7 @@ struct tvmrt_rpc_session {
   tvmrt_buf request;
   tvmrt_buf body;
   tvmrt_rpc_seq reply;
-  int unread;              /* replies still to be read and discarded */
-  _Atomic uint64_t getter; /* handle of ModuleGetFunction; 0: not requested yet */
+  int unread; /* replies still to be read and discarded */
 };
 
 static tvmrt_mutex table_lock = TVMRT_MUTEX_INIT;
@@ -206,13 +205,7 @@ int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t
 static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* data,
                       uint64_t at, uint64_t bytes) {
   int64_t extent = (int64_t)(at + bytes);
-  DLTensor t;
-  memset(&t, 0, sizeof(t));
-  t.data = (void*)(uintptr_t)data;
-  t.device = dev;
-  t.ndim = 1;
-  t.dtype = (DLDataType){kDLUInt, 8, 1};
-  t.shape = &extent;
+  DLTensor t = tvmrt__rpc_bytes(dev, data, &extent);
   t.byte_offset = at;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_tensor(&s->request, &t));
@@ -320,17 +313,6 @@ int tvmrt__rpc_find_global(tvmrt_rpc_session* s, const char* name, uint64_t* out
   *out = 0;
   return tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &arg, &code, 1, tvmrt__rpc_take_handle,
                             out);
-}
-
-/* Requested once per session. If two threads request it, both handles name the same function. */
-int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
-  static const char name[] = "tvm.rpc.server.ModuleGetFunction";
-  *out = atomic_load(&s->getter);
-  if (*out != 0) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_find_global(s, name, out));
-  if (*out == 0) return tvmrt__fail("RPCError: the server has no function %s.", name);
-  atomic_store(&s->getter, *out); /* freed at the end of the session */
-  return 0;
 }
 
 /* ---- begin and end ---- */

@@ -44,7 +44,5 @@ void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code);
 
 /* Handle of a global function of the peer; 0: it has none of that name. */
 int tvmrt__rpc_find_global(tvmrt_rpc_session* s, const char* name, uint64_t* out);
-/* Handle of the peer's ModuleGetFunction, requested once. */
-int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out);
 
 #endif

@@ -48,9 +48,11 @@ static int read_dtype(tvmrt_reader* in, DLDataType* out) {
   return 0;
 }
 
-/* The address is the peer's and has not been checked yet. */
-int tvmrt__rpc_read_tensor_header(tvmrt_reader* in, DLTensor* out) {
+/* The address is the peer's and has not been checked yet. Any extent is accepted here;
+ * tvmrt__tensor_bytes() rejects invalid shapes. */
+int tvmrt__rpc_read_tensor(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
   uint64_t data;
+  int i;
   memset(out, 0, sizeof(*out));
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &data));
   TVMRT_RETURN_IF_ERROR(read_device(in, &out->device));
@@ -62,12 +64,6 @@ int tvmrt__rpc_read_tensor_header(tvmrt_reader* in, DLTensor* out) {
   if (data > UINTPTR_MAX)
     return tvmrt__reader_fail(in, "an address does not fit into a pointer of this machine");
   out->data = (void*)(uintptr_t)data;
-  return 0;
-}
-
-/* Any extent is accepted here; tvmrt__tensor_bytes() rejects invalid shapes. */
-int tvmrt__rpc_read_tensor_extents(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
-  int i;
   for (i = 0; i < out->ndim; ++i) {
     uint64_t extent;
     TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &extent));
@@ -80,8 +76,7 @@ int tvmrt__rpc_read_tensor_extents(tvmrt_reader* in, DLTensor* out, int64_t* ext
 static int read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
   const size_t at = seq->extents.size;
   int64_t extents[TVMRT_MAX_NDIM];
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_header(in, out));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_extents(in, out, extents));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor(in, out, extents));
   out->shape = (int64_t*)(uintptr_t)at;
   return tvmrt__buf_append(&seq->extents, extents, (size_t)out->ndim * sizeof(*extents));
 }
@@ -246,6 +241,18 @@ int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t) {
     TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, (uint64_t)t->shape[i]));
   }
   return tvmrt__write_uint(out, 8, t->byte_offset);
+}
+
+/* Borrows the number of bytes, which is its shape. */
+DLTensor tvmrt__rpc_bytes(DLDevice dev, const void* data, int64_t* bytes) {
+  DLTensor t;
+  memset(&t, 0, sizeof(t));
+  t.data = (void*)(uintptr_t)data;
+  t.device = dev;
+  t.ndim = 1;
+  t.dtype = (DLDataType){kDLUInt, 8, 1};
+  t.shape = bytes;
+  return t;
 }
 
 /* Without a NUL; the reader adds one. */

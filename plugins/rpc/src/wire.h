@@ -38,8 +38,7 @@ typedef enum {
   TVMRT_RPC_GET_STREAM = 21
 } tvmrt_rpc_code;
 
-/* Bytes of a tensor before its extents, and of a packet's header. */
-enum { TVMRT_RPC_TENSOR_HEAD_BYTES = 24, TVMRT_RPC_PACKET_HEAD_BYTES = 12 };
+enum { TVMRT_RPC_PACKET_HEAD_BYTES = 12 };
 
 /*
  * Values of a packet. Strings and bytes point into the packet, which is modified: each string gets
@@ -60,9 +59,8 @@ typedef struct tvmrt_rpc_seq {
 int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* out);
 void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq);
 
-/* Read a tensor's header, then its `ndim` extents. */
-int tvmrt__rpc_read_tensor_header(tvmrt_reader* in, DLTensor* out);
-int tvmrt__rpc_read_tensor_extents(tvmrt_reader* in, DLTensor* out, int64_t* extents);
+/* Read a tensor without its shape, and its extents, at most TVMRT_MAX_NDIM. */
+int tvmrt__rpc_read_tensor(tvmrt_reader* in, DLTensor* out, int64_t* extents);
 
 /* Begin a packet in `out`, which is cleared. End it with the number of bytes that follow
  * separately. */
@@ -72,6 +70,8 @@ void tvmrt__rpc_end(tvmrt_buf* out, uint64_t more);
 /* Write a value of a protocol code. Devices lose their session number. */
 int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code);
 int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t);
+/* Memory as a tensor of bytes; the element type is only known to the tensor's owner. */
+DLTensor tvmrt__rpc_bytes(DLDevice dev, const void* data, int64_t* bytes);
 /* Write `count` and the type codes. */
 int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count);
 /* Write a complete list. */

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -142,3 +145,16 @@ def test_sessions_end_with_a_word(library, capfd):
         server.terminate()
     log = capfd.readouterr().err
     assert "has ended" in log and "without a word" not in log
+
+
+@pytest.mark.parametrize("command", ["server", "tracker"])
+def test_servers_end_by_the_signal_itself(command):
+    """Session processes inherit the default signal action: SIGTERM ends each at once."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "tvmrt", "rpc", command, "--host", "127.0.0.1",
+         "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert "127.0.0.1" in process.stdout.readline()
+    process.terminate()
+    assert process.wait(timeout=60) == -signal.SIGTERM

@@ -66,7 +66,7 @@ class RPCSession:
             Its functions run on the server. They take numbers, strings, bytes, and tensors and
             devices of the session.
         """
-        return get_global_func("rpc.LoadRemoteModule")(self._module, path)
+        return self._cached_function("load_module")(path)
 
     # ---- files ----
 

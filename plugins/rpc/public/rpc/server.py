@@ -124,8 +124,11 @@ class Listener:
                 await asyncio.sleep(0.1)
                 continue
             if len(self._greeting) >= MAX_PEERS:
-                next(iter(self._greeting)).cancel()
+                oldest = next(iter(self._greeting))
+                del self._greeting[oldest]
+                oldest.cancel()
             self._greeting[loop.create_task(self._serve_client(stream))] = None
+            await asyncio.sleep(0)  # it begins: a task that is cancelled before would close nothing
 
     async def _serve_client(self, stream: socket.socket) -> None:
         self._open.add(stream)
@@ -133,7 +136,7 @@ class Listener:
         try:
             stream.setblocking(False)
             seconds = await asyncio.wait_for(self._read_key(stream), GREET_SECONDS)
-            self._greeting.pop(task)
+            self._greeting.pop(task, None)
             async with self._free:
                 await self._run_session(stream, seconds)
         except asyncio.TimeoutError:
