@@ -31,7 +31,7 @@ TVMRT_SDK int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1
  * error, so the count is safe for allocations. */
 TVMRT_SDK int tvmrt__read_count(tvmrt_reader* in, uint64_t min_item_bytes, size_t* out);
 /* u64 length and bytes. *out is owned (free()) and NUL-terminated; a NUL inside is an error. */
-TVMRT_SDK int tvmrt__read_string(tvmrt_reader* in, char** out);
+int tvmrt__read_string(tvmrt_reader* in, char** out);
 /* A string as a borrowed view, without a copy. */
 TVMRT_SDK int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size);
 /* u64 count and strings. *out is owned; free by tvmrt__free_strings(). */
@@ -39,10 +39,10 @@ TVMRT_SDK int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_cou
 TVMRT_SDK void tvmrt__free_strings(char** strings, size_t count);
 
 TVMRT_SDK int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value);
-TVMRT_SDK int tvmrt__write_string(tvmrt_buf* out, const char* text);
+int tvmrt__write_string(tvmrt_buf* out, const char* text);
 TVMRT_SDK int tvmrt__write_data(tvmrt_buf* out, const void* data,
                                 size_t size); /* u64 length and bytes */
-TVMRT_SDK int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count);
+int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count);
 
 /* Read a whole file into *out. */
 TVMRT_SDK int tvmrt__read_file(const char* path, tvmrt_buf* out);

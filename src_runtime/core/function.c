@@ -368,11 +368,6 @@ int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text) {
   return return_to_slot(out, out_code, text, strlen(text), kTVMStr);
 }
 
-/* Bytes are returned with their length: they may contain NULs. */
-int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size) {
-  return return_to_slot(out, out_code, data, size, kTVMBytes);
-}
-
 /* Moved to the slot, as it may be large. */
 int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code) {
   if (rc == 0) rc = tvmrt__buf_puts(buf, ""); /* an untouched buffer has no text yet */

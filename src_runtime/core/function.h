@@ -111,7 +111,6 @@ TVMRT_SDK int tvmrt__arg_is_null(const tvmrt_args* in, int i);
 /* Results of native functions; text and bytes go to the thread's return slot. */
 TVMRT_SDK int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value);
 TVMRT_SDK int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text);
-int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size);
 /* Return a buffer as kTVMStr or kTVMBytes if rc is 0; else return rc. Always frees the buffer. */
 TVMRT_SDK int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code);
 /* Return an object with the code of its type; takes ownership of the caller's reference. NULL

@@ -23,11 +23,11 @@ TVMRT_SDK const char* tvmrt__file_name(const char* path);
 
 /* Open for reading bytes; create a file that must not exist yet, errno EEXIST if it does. */
 FILE* tvmrt__open_to_read(const char* path);
-TVMRT_SDK FILE* tvmrt__create_file(const char* path);
+FILE* tvmrt__create_file(const char* path);
 /* Rename a file, replacing an existing one, which its readers keep. 0, or -1 with errno. */
 int tvmrt__replace_file(const char* from, const char* to);
 /* Remove a file; processes that have it open, or loaded, keep it. 0, or -1 with errno. */
-TVMRT_SDK int tvmrt__remove_file(const char* path);
+int tvmrt__remove_file(const char* path);
 /* Whether a file can be read. */
 TVMRT_SDK bool tvmrt__is_readable(const char* path);
 /* The folder of temporary files; released by free(). NULL if memory is exhausted. */

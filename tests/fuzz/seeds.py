@@ -152,7 +152,6 @@ SEEDS: dict[str, list[bytes]] = {
         ALLOCATE + record(14, seq((6, CPU), (3, b"\xa1" * 8))),
         record(17, seq((7, rpc_array(u64(0))), (4, b""))) + record(12, seq((6, CPU), (0, u64(0)))),
         record(9, seq((11, text("runtime.RPCTimeEvaluator")))),
-        record(0x29, seq((11, text("f")))) * 2,
         record(0x40, b"\1\0\0\1") + record(0x40, b"\0\0\2"),
         record(0x80, b"\xff\xfd\x04\0\0\0\1\0\0\1") + record(0x80, b"\xff\xfe\xff\xff"),
         record(1),

@@ -179,13 +179,19 @@ def test_error_returns_its_code_and_session_continues(session):
 
 
 class Noisy(Line):
-    """Changes a byte of what it sends, once it is told to."""
+    """Changes a byte of what it sends, if told to, and adds bytes before what it receives."""
 
-    is_noisy = False
+    is_noisy, added = False, b""
 
     def send(self, data, microseconds=None):
         changed = bytes([*data[:-1], data[-1] ^ 4]) if self.is_noisy else data
         return super().send(changed, microseconds)
+
+    def receive(self, most, microseconds=None):
+        if not self.added:
+            return super().receive(most, microseconds)
+        taken, self.added = self.added[:most], self.added[most:]
+        return taken
 
 
 def test_damaged_request_is_not_run(start):
@@ -247,10 +253,10 @@ def test_board_that_stops_answering_is_reported(start):
 
 
 def test_board_that_restarts_is_reported(start):
-    line = line_of(start())
+    line = line_of(start(), Noisy)
     session = connect_board(line)
     echo = session.get_function("echo")
-    line._buffer = frame(b"\0\0\2")  # message of a starting board
+    line.added = frame(b"\0\0\2")  # message of a starting board
     with pytest.raises(TVMError, match="was restarted, or ended the session; connect again"):
         echo(1)
     session.close()

@@ -20,7 +20,6 @@ from typing import Any
 __all__ = ["Line", "open_line"]
 
 DEFAULT_BAUD = 115200
-_BUFFER_BYTES = 65536
 
 
 class Line:
@@ -48,7 +47,6 @@ class Line:
     ) -> None:
         self.name = name
         self._source, self._sink, self._why_ended = source, sink, why_ended
-        self._buffer = b""
         self._close = weakref.finalize(self, close)
 
     def send(self, data: bytes, microseconds: int | None = None) -> int:
@@ -71,22 +69,18 @@ class Line:
     def receive(self, max_bytes: int, microseconds: int | None = None) -> bytes:
         """Return at most `max_bytes` bytes; none if none have come in time. Raises ConnectionError
         at the end of the line."""
-        if not self._buffer:
-            self._check_open()
-            seconds = None if microseconds is None else microseconds / 1e6
-            ready, _, _ = select.select([self._source], [], [], seconds)
-            if not ready:
-                return b""
-            try:
-                self._buffer = os.read(self._source, _BUFFER_BYTES)
-            except BlockingIOError:
-                return b""
-            except OSError as error:
-                raise self._connection_error() from error
-            if not self._buffer:
-                raise self._connection_error()
-        taken, self._buffer = self._buffer[:max_bytes], self._buffer[max_bytes:]
-        return taken
+        self._check_open()
+        seconds = None if microseconds is None else microseconds / 1e6
+        ready, _, _ = select.select([self._source], [], [], seconds)
+        try:
+            data = os.read(self._source, max_bytes) if ready else b""
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise self._connection_error() from error
+        if ready and not data:
+            raise self._connection_error()
+        return data
 
     def close(self) -> None:
         """Close the line; a second call does nothing."""
