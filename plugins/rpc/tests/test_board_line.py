@@ -179,7 +179,7 @@ def test_error_returns_its_code_and_session_continues(session):
 
 
 class Noisy(Line):
-    """Changes a byte of what it sends, if told to, and adds bytes before what it receives."""
+    """Changes a byte of what it sends, if asked to, and adds bytes before what it receives."""
 
     is_noisy, added = False, b""
 

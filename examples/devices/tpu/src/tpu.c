@@ -19,7 +19,6 @@ typedef struct job {
   tvmrt_region* region;
   struct job* next;
   job_state state;
-  bool is_stopped;       /* set by post_run: the worker stops as soon as possible */
   bool hangs, fails;     /* simulated faults of its runs */
   uint64_t memory_bytes; /* reserved for this job */
 } job;
@@ -185,34 +184,28 @@ static void compute(job* j) {
   }
 }
 
-/* Execute one run on the worker. Called and left with the lock held. A fault makes the run fail. */
-static void run_job(accelerator* a, job* j) {
-  j->state = RUNNING;
-  /* the condition is also signalled for others */
-  while (j->hangs && !j->is_stopped) (void)pthread_cond_wait(&a->changed, &a->lock);
-  if (!j->is_stopped && !j->fails) {
-    (void)pthread_mutex_unlock(&a->lock); /* others may queue or stop runs meanwhile */
-    compute(j);
-    (void)pthread_mutex_lock(&a->lock);
-    j->state = DONE;
-  } else {
-    j->state = FAILED;
-  }
-}
+/* Called with the lock held, since the worker changes the state. */
+static bool is_running(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
 
-/* The only worker executes the runs of all regions in queue order. Each run wakes all waiting
- * threads, which check the state of their own job. */
+/* The only worker executes the runs of all regions in queue order; a fault makes a run fail. Each
+ * run wakes all waiting threads, which check the state of their own job. */
 static void* worker_main(void* argument) {
   accelerator* a = argument;
   (void)pthread_mutex_lock(&a->lock);
   while (!a->is_closing) {
     job* j = a->first;
-    if (j == NULL) {
+    if (j == NULL || j->hangs) { /* a hanging run stays first until post_run removes it */
       (void)pthread_cond_wait(&a->changed, &a->lock);
       continue;
     }
     a->first = j->next;
-    run_job(a, j);
+    j->state = RUNNING;
+    if (!j->fails) {
+      (void)pthread_mutex_unlock(&a->lock); /* others may queue or stop runs meanwhile */
+      compute(j);
+      (void)pthread_mutex_lock(&a->lock);
+    }
+    j->state = j->fails ? FAILED : DONE;
     (void)pthread_cond_broadcast(&a->changed);
   }
   (void)pthread_mutex_unlock(&a->lock);
@@ -240,9 +233,6 @@ static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
   return has_worker ? 0 : fail("cannot create a thread.");
 }
 
-/* Called with the lock held, since the worker changes the state. */
-static bool is_running(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
-
 /* A real device would report the failed node; the simulation reports the last one. */
 static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   accelerator* a = device->privacy;
@@ -258,9 +248,8 @@ static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wa
   return fail("the simulated fault 'run'.");
 }
 
-/* Remove the job from the queue, or wait until the worker has stopped it. Afterwards the
- * caller's tensors are not used any more. `is_stopped` is never reset: the next pre_run makes
- * another job. */
+/* Remove the job from the queue, or wait until the worker has finished it. Afterwards the caller's
+ * tensors are not used any more. */
 static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -272,7 +261,6 @@ static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
     *at = j->next;
     j->state = IDLE;
   }
-  j->is_stopped = true;
   (void)pthread_cond_broadcast(&a->changed);
   while (is_running(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
   (void)pthread_mutex_unlock(&a->lock);
