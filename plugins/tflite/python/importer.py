@@ -33,6 +33,8 @@ class TfliteImporter(Importer):
 
         if request.sequences:
             raise KeyError("inputs of a .tflite network are tensors; give no sequences")
+        if request.values:
+            raise KeyError("a .tflite network has no inputs of fixed values; give no values")
         return import_model(
             path, request.shapes, request.value_of("tflite_rounding") or "reference",
             request.value_of("signature"), gather(request.operators), request.dims,

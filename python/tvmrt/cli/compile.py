@@ -205,13 +205,13 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **requested: A
             raise click.UsageError("--concurrent needs several networks; one is given")
         ((name, model),) = networks.items()
         return compile(str(model), module_name=name, **requested)
-    shapes = options.by_network(requested.pop("shapes"), list(networks))
-    dims = options.by_network(requested.pop("dims"), list(networks), "DIMENSION")
-    sequences = options.by_network(requested.pop("sequences"), list(networks))
+    keys = {"shapes": "INPUT", "dims": "DIMENSION", "sequences": "INPUT", "values": "INPUT"}
+    own = {
+        name: options.by_network(requested.pop(name), list(networks), key)
+        for name, key in keys.items()
+    }
     paths = {name: str(model) for name, model in networks.items()}
-    return compile_together(
-        paths, shapes=shapes, dims=dims, sequences=sequences, **together, **requested
-    )
+    return compile_together(paths, **own, **together, **requested)
 
 
 def measure_code(compiled: Any, cc: str | None) -> Any:

@@ -77,10 +77,12 @@ def trials(
     model: onnx.ModelProto, choices: Mapping[str, Any], inputs_file: Path | None
 ) -> list[Trial]:
     """Return inputs from a file, or random inputs: of several sizes if ``dims`` or ``shapes``
-    leave dimensions dynamic. Raises the errors of ``networks.inputs_for``."""
+    leave dimensions dynamic; inputs with a fixed value have that. Raises the errors of
+    ``networks.inputs_for``."""
     shapes = choices["shapes"]
     if not choices["dims"] and all(isinstance(n, int) for s in shapes.values() for n in s):
         inputs = onnx_reference.inputs_for(model, shapes, inputs_file)
+        inputs = inputs if inputs_file else _with_values(inputs, choices)
         return [Trial("", inputs, inputs_file is None)]
     if inputs_file is not None:
         given = {name: array.shape for name, array in files.load_inputs(inputs_file).items()}
@@ -88,7 +90,20 @@ def trials(
         own = {name: shape for name, shape in given.items() if name in known}
         return [Trial("", onnx_reference.inputs_for(model, own, inputs_file))]
     rows = _shapes(model, shapes, choices["dims"])
-    return [Trial(sizes, onnx_reference.inputs_for(model, at, None), True) for sizes, at in rows]
+    found = ((sizes, onnx_reference.inputs_for(model, at, None)) for sizes, at in rows)
+    return [Trial(sizes, _with_values(inputs, choices), True) for sizes, inputs in found]
+
+
+def _with_values(
+    inputs: Mapping[str, np.ndarray], choices: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Return random inputs with the fixed values (option ``values``) in their place."""
+    found = dict(inputs)
+    for name in found.keys() & (choices.get("values") or {}).keys():
+        numbers = found[name].dtype.type(choices["values"][name])
+        fits = numbers.size == found[name].size
+        found[name] = numbers.reshape(found[name].shape) if fits else numbers
+    return found
 
 
 def _shapes(

@@ -28,5 +28,5 @@ def exact(request: Request) -> Request:
     """Return a request for the same network on this machine, in the precision of its model."""
     return Request(
         shapes=request.shapes, dims=request.dims, sequences=request.sequences,
-        operators=request.operators, max_memory=request.max_memory,
+        values=request.values, operators=request.operators, max_memory=request.max_memory,
     ).for_here()  # fmt: skip

@@ -34,6 +34,7 @@ class CompileOptions(TypedDict, total=False):
     example: Any
     trusted: bool
     sequences: Mapping[str, int | None] | None
+    values: Mapping[str, int | Sequence[int]] | None
     real_time: bool
     requantize: str
     params: str | None

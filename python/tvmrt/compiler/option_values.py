@@ -79,6 +79,19 @@ def parse_sequences(texts: Iterable[str]) -> dict[str, int | None]:
     return result
 
 
+def parse_values(texts: Iterable[str]) -> dict[str, list[int]]:
+    """Turn ``["axes=0,-1", "k=5"]`` into ``{"axes": [0, -1], "k": [5]}``."""
+    form = "INPUT=VALUE[,VALUE...]"
+    result: dict[str, list[int]] = {}
+    for text in texts:
+        name, numbers = _split(text, form)
+        try:
+            result[name] = [int(number) for number in numbers.split(",")]
+        except ValueError:
+            raise ValueError(f"'{text}' does not have the form {form} of whole numbers") from None
+    return result
+
+
 def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
     """Turn ``["sram=64KiB", "dtcm=16384@.dtcm"]`` into ``{"sram": 65536, "dtcm": (16384,
     ".dtcm")}``."""

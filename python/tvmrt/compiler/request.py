@@ -276,6 +276,14 @@ class Request:
         flag="--sequence", form="INPUT=COUNT", repeated=True,
         commands=MEASURE, parse=option_values.parse_sequences, example={"x": 3},
     )
+    values: Mapping[str, int | Sequence[int]] | None = _option(
+        None,
+        "Value of an input that is the same in all runs, such as axes=0,2 or k=5, for operators "
+        "that must know it when the network is compiled. Each run checks it.",
+        python="By input name: a whole number, or a list of them.",
+        flag="--value", form="INPUT=VALUE[,VALUE...]", repeated=True,
+        commands=MEASURE, parse=option_values.parse_values, example={"axes": [0, 2]},
+    )
     real_time: bool = _option(
         False,
         "Refuse a network whose runs may allocate, lock or call the system; runs use one thread.",

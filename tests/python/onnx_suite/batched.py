@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -16,6 +17,7 @@ from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.export.toolchain import COMMON, find_compiler
 from tvmrt.contrib import graph_executor
 from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.error import UnsupportedError
 from tvmrt.libinfo import find_include_path
 
 # Symbols that are private to a network's entry file and have equal names in all of them.
@@ -23,12 +25,32 @@ _OWN = re.compile(r"^static .*?\b(\w+)(?:\[\])* ?(?:=|\()|^  (\w+) = \d+,$", re.
 # Functions that executors look up in a library, which only one network may define.
 _LOOKED_UP = re.compile(r"^int32_t (get_\w+)\(", re.MULTILINE)
 _ABOUT = {"get_model_metadata", "__tvmrt_manifest", "__tvmrt_needs"}
+_NEEDED = re.compile(r'"([^"]+)": VALUE')  # inputs whose value an error asks for
 _ONCE = re.compile(r"^(TVMRT_DEFINE\w*\([^;{]*?\))$", re.MULTILINE)
 
 
-def compile_alone(model: onnx.ModelProto, name: str) -> CompiledLibrary:
+Values = Mapping[str, Sequence[int]]  # of inputs that the compiler must know, by name
+
+
+def compile_alone(model: onnx.ModelProto, name: str, values: Values) -> CompiledLibrary:
     """Compile the library as any compiler does: plain kernels, equal on all machines."""
-    return tvmrt.compile(model, target="host", module_name=name, executor="graph")
+    return tvmrt.compile(model, target="host", module_name=name, executor="graph", values=values)
+
+
+def with_needed_values(
+    make: Callable[[Values], Any], inputs: Mapping[str, Any]
+) -> tuple[Any, Values]:
+    """Return ``make(values)`` with the values of the inputs that the compiler asks for, and these
+    values."""
+    values: dict[str, list[int]] = {}
+    while True:
+        try:
+            return make(values), values
+        except UnsupportedError as problem:
+            needed = set(_NEEDED.findall(str(problem))) - values.keys()
+            if not needed:
+                raise
+            values.update({name: inputs[name].reshape(-1).tolist() for name in needed})
 
 
 def load_together(libraries: Sequence[CompiledLibrary]) -> list[GraphModule]:

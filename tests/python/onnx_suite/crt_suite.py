@@ -21,10 +21,12 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from batched import with_needed_values
 from onnx import TensorProto
 from onnx.backend.test import loader
 from onnx.backend.test.runner import Runner
@@ -80,7 +82,10 @@ def _compiled(case: Any, build: Build, number: int) -> batch.Member:
     names = [info.name for info in case.model.graph.input if info.name not in given]
     feeds = dict(zip(names, inputs))
     shapes = {name: array.shape for name, array in feeds.items()}
-    library = tvmrt.compile(case.model, module_name=f"n{number}", shapes=shapes, **build.options)
+    make = partial(
+        tvmrt.compile, case.model, module_name=f"n{number}", shapes=shapes, **build.options
+    )
+    library, _ = with_needed_values(lambda values: make(values=values), feeds)
     member = batch.Member(case.name, case.model, library, [batch.Run(feeds)])
     missing = [each.name for each in library.summary.inputs if each.name not in feeds]
     if missing:

@@ -5,6 +5,9 @@
     python tests/python/onnx_suite/suite.py --body loop        # node cases with the nodes in loops
     python tests/python/onnx_suite/suite.py --shrink           # what passes leaves the list
 
+A network that needs the value of an input when it is compiled gets the value that the case has, as
+the error says (option ``values``); the summary counts these cases.
+
 ``not_passing.json`` lists the expected failures with reasons; entries are only removed. The reason
 of a "wrong" case begins with the row of the table of intentional differences
 (``tvmrt.compiler.differences``) that applies to its network. The exit code is 1 if a listed case
@@ -26,14 +29,15 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from unittest import mock
 
 import numpy as np
 import onnx
 import onnx_backend
-from batched import compile_alone, load_together, stands_alone
+from batched import compile_alone, load_together, stands_alone, with_needed_values
 from bodies import BODIES, UnfitError
 from onnx.backend.test import loader
 from onnx.backend.test.case import node
@@ -48,17 +52,29 @@ LONGEST = 100  # characters of a reason
 UNFIT = "not in this body: "  # begins the reason of a case that is left out
 
 Results = dict[str, str]  # by case: "" if it passes, otherwise the reason
+STATED = "with a stated value"  # result of a case that passes so
 halved: list[int] = []  # sizes of the batches that had to be split
 
 
 class _Recorded(Exception):
-    """Raised after recording the model of a case."""
+    """Raised after recording the model of a case, with its inputs."""
+
+
+class _Recorder:
+    """Records the inputs that a case gives to its model."""
+
+    def __init__(self, model: onnx.ModelProto, more_inputs: Sequence[np.ndarray]) -> None:
+        self._model, self._more_inputs = model, more_inputs
+
+    def run(self, inputs, **_options):
+        raise _Recorded(self._model, [*inputs, *self._more_inputs])
 
 
 class Suite(onnx_backend.Backend):
     """The backend, with networks that were compiled in advance."""
 
-    recorded: list[onnx.ModelProto] | None = None
+    is_recording = False
+    stated: ClassVar[set[bytes]] = set()  # models that need the value of an input
     ready: ClassVar[dict[bytes, onnx_backend.CompiledModel | Exception]] = {}
     body = ""  # the body of BODIES that the nodes are moved into
 
@@ -71,14 +87,28 @@ class Suite(onnx_backend.Backend):
             except UnfitError as problem:
                 raise unittest.SkipTest(f"{UNFIT}{problem}") from None
             model, more_inputs = wrapped.model, wrapped.more_inputs
-        if cls.recorded is not None:
-            cls.recorded.append(model)
-            raise _Recorded
+        if cls.is_recording:
+            return _Recorder(model, more_inputs)
         found = cls.ready.get(model.SerializeToString(deterministic=True))
         if isinstance(found, Exception):
             raise found
-        prepared = found or super().prepare(model, device, **options)
+        prepared = found or _CompiledInRun(
+            model, partial(super().prepare, model, device, **options)
+        )
         return _WithInputs(prepared, more_inputs) if more_inputs else prepared
+
+
+class _CompiledInRun:
+    """A model of open sizes, which is compiled for the inputs of its run."""
+
+    def __init__(self, model: onnx.ModelProto, prepare: Callable) -> None:
+        self._model, self._prepare = model, prepare
+
+    def run(self, inputs, **options):
+        def run_with(values):
+            return self._prepare(values=values).run(inputs, **options)
+
+        return _with_needed_values(run_with, self._model, inputs)
 
 
 class _WithInputs:
@@ -137,38 +167,41 @@ def _of_operators(modules: Sequence[str]) -> list:
 
 def run_batch(cases: Mapping[str, Callable]) -> Results:
     """Compile the networks of some cases, in one library if possible, and run them all."""
-    results, models = {}, {}
+    results, models, inputs = {}, {}, {}
+    Suite.is_recording = True
     for name, case in cases.items():
-        Suite.recorded = []
         try:
             case()
-        except _Recorded:
-            models[name] = Suite.recorded[0]
+        except _Recorded as found:
+            models[name], inputs[name] = found.args
         except Exception as problem:
             results[name] = _reported("", problem)
-    Suite.recorded = None
-    _compile(models)
+    Suite.is_recording = False
+    _compile(models, inputs)
     for name, model in models.items():
         try:
             cases[name]()
-            results[name] = ""
+            key = model.SerializeToString(deterministic=True)
+            results[name] = STATED if key in Suite.stated else ""
         except (Exception, unittest.SkipTest) as problem:
             refused = Suite.ready.get(model.SerializeToString(deterministic=True)) is problem
             refused |= isinstance(problem, UnsupportedError)
             refused |= bool(Suite.body) and not isinstance(problem, AssertionError)
             results[name] = _reported("" if refused else "wrong: ", problem)
     Suite.ready.clear()
+    Suite.stated.clear()
     return results
 
 
-def _compile(models: Mapping[str, onnx.ModelProto]) -> None:
+def _compile(models: Mapping[str, onnx.ModelProto], inputs: Mapping[str, Sequence]) -> None:
     together = {}
     for name, model in models.items():
         key = model.SerializeToString(deterministic=True)
         if onnx_backend.is_dynamic(model):
             continue  # compiled for the device that it runs on
         try:
-            library = compile_alone(model, re.sub(r"\W", "_", name))
+            make = partial(compile_alone, model, re.sub(r"\W", "_", name))
+            library = _with_needed_values(make, model, inputs[name])
         except Exception as problem:
             Suite.ready[key] = problem
             continue
@@ -177,6 +210,15 @@ def _compile(models: Mapping[str, onnx.ModelProto]) -> None:
     executors = load_together([library for _, library in together.values()])
     for (key, (model, library)), executor in zip(together.items(), executors):
         Suite.ready[key] = onnx_backend.CompiledModel(model, executor, library)
+
+
+def _with_needed_values(make: Callable, model: onnx.ModelProto, inputs: Sequence) -> Any:
+    """Return ``make(values)`` with the values of the inputs that the compiler asks for."""
+    by_name = {info.name: value for info, value in zip(model.graph.input, inputs)}
+    found, values = with_needed_values(make, by_name)
+    if values:
+        Suite.stated.add(model.SerializeToString(deterministic=True))
+    return found
 
 
 def _reported(before: str, problem: BaseException) -> str:
@@ -254,9 +296,11 @@ def counted(results: Results, kinds: Mapping[str, Iterable[str]]) -> Iterator[st
         ran = [results[n] for n in names if n in results]
         if ran:
             wrong = sum(why.startswith("wrong") for why in ran)
-            refused = sum(map(bool, ran)) - wrong
-            right = len(ran) - wrong - refused
+            stated = ran.count(STATED)
+            right = ran.count("") + stated
+            refused = len(ran) - right - wrong
             yield f"{kind}: {right} of {len(ran)} pass, {refused} refused, {wrong} wrong"
+            yield f"{kind}: {stated} of those that pass need the value of an input"
 
 
 def _arguments() -> argparse.Namespace:
@@ -282,6 +326,9 @@ def main() -> int:
         kinds[kind] = list(found)
         names = [name for name in found if re.search(args.only, name)][first::step]
         results.update(run_all({name: found[name] for name in names}))
+    stated = [name for name, why in results.items() if why == STATED]
+    summary = list(counted(results, kinds))
+    results.update(dict.fromkeys(stated, ""))
     known = listed()
     if args.body:
         results = {name: why for name, why in results.items() if not why.startswith(UNFIT)}
@@ -290,15 +337,15 @@ def main() -> int:
     if args.causes:
         why = Counter(re.sub(r"^\S+ ", "", text) for text in results.values() if text)
         print(*(f"{count:5} {text}" for text, count in why.most_common()), sep="\n")
-    print(*counted(results, kinds), sep="\n")
+    print(*summary, sep="\n")
     print(f"batches run in halves: {len(halved)}")
     if args.shrink:
         known = {n: why for n, why in known.items() if results.get(n, why)}
         LIST.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     unexpected = surprises(results, known)
     if args.body:
-        # Results in bodies have no declared shapes, from which operands could be inferred: what
-        # is refused in a sentence is counted only.
+        # Operands may be values of iterations in bodies: what is refused in a sentence is counted
+        # only.
         unexpected = [line for line in unexpected if _is_fault(line)]
     for line in unexpected:
         print(line)

@@ -18,6 +18,7 @@ from typing import Any
 import crt_suite
 import programs
 import pytest
+from batched import with_needed_values
 from compilers import Build
 from many_networks import CPLUSPLUS, STRICT
 
@@ -50,10 +51,12 @@ def library_of(case: Any, target: str, name: str) -> Any:
     inputs = [info.name for info in case.model.graph.input if info.name not in given]
     try:
         arrays = crt_suite._arrays(case.data_sets[0][0])
-        shapes = {key: array.shape for key, array in zip(inputs, arrays)}
-        return tvmrt.compile(
-            case.model, module_name=name, target=target, interface_api="c", shapes=shapes
-        )
+        feeds = dict(zip(inputs, arrays))
+        shapes = {key: array.shape for key, array in feeds.items()}
+        options = {"module_name": name, "target": target, "interface_api": "c", "shapes": shapes}
+        return with_needed_values(
+            lambda values: tvmrt.compile(case.model, values=values, **options), feeds
+        )[0]
     except (tvmrt.TVMError, crt_suite.NotHere):
         return None
 

@@ -57,12 +57,8 @@ NODES = {
         "mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize",
         "extrapolation_value": 9.0,
     }, [{0: _floats(0, -1, 0.3, 1, 0.5, 2)}]),
-    "sum_kept": ("ReduceSum", [_ints(0, 2)], (1, 3, 1), {}, [{0: _ints(-1, -3)}]),
-    "mean": ("ReduceMean", [_ints(1)], (4, 3), {"keepdims": 0}, [{0: _ints(2)}, {0: _ints(-2)}]),
     "all_axes": ("ReduceMax", [_ints()], (1, 1, 1), {}, []),
-    "cumsum": ("CumSum", [np.int64(0)], (4, 3, 3), {}, [{0: np.int64(2)}, {0: np.int64(-2)}]),
     "reshape": ("Reshape", [_ints(2, 6, 3)], (2, 6, 3), {}, [{0: _ints(2, -1, 3)}]),
-    "unsqueeze": ("Unsqueeze", [_ints(0)], (1, 4, 3, 3), {}, [{0: _ints(-4)}]),
     "tile": ("Tile", [_ints(2, 1, 3)], (8, 3, 9), {}, []),
     "topk": ("TopK", [_ints(2)], (4, 3, 2), {}, []),
 }  # fmt: skip
@@ -152,13 +148,8 @@ REFUSED = {
     "reflect_0": (_ints(INT64.max, 2, 0, INT64.max, 0, 1), "Pad 'reflect', pads"),
     "nearest_1": (_floats(0.6, np.nan, 1), "Resize 'nearest', scales"),
     "linear_1": (_floats(1, np.inf, -1), "Resize 'linear', scales"),
-    "sum_kept_0": (_ints(0, 1), r"axes: the run has \[0, 1\], .* compiled for \[0, 2\]"),
-    "mean_0": (_ints(0), r"axes: the run has \[0\], .* compiled for \[1\] or \[2\]"),
-    "cumsum_0": (np.int64(3), r"axis: the run has \[3\], .* compiled for \[0\] or \[1\] or \[2\]"),
-    "reshape_0": (_ints(-1, 3, 6), r"shape: the run has \[-1, 3, 6\], .* for \[2, 6, 3\]"),
-    "unsqueeze_0": (_ints(1), "Unsqueeze 'unsqueeze', axes"),
-    "tile_0": (_ints(2, 1, INT64.min), "Tile 'tile', repeats"),
-    "topk_0": (_ints(3), r"TopK 'topk', K: the run has \[3\], .* compiled for \[2\]"),
+    "reshape_0": (_ints(-1, 3, 6), r"shape: the run has \[-1, 3, 6\], .* within \[2, 6, 3\]"),
+    "tile_0": (_ints(2, 1, INT64.min), "'tile', extent of axis 2"),
     "range_f_2": (np.float32(0), "Range 'range_f', limit"),
     "range_f_1": (np.float32(np.nan), "Range 'range_f', limit"),
     "range_i_2": (np.int64(0), "Range 'range_i', limit"),
@@ -175,7 +166,7 @@ def test_invalid_operands(network, operand):
 
 
 def test_sizes_of_windows():
-    """The window size is the only operand; the error has the standard's name for it."""
+    """The window size is the only operand; the declared one is a maximum."""
     nodes, outputs = [], []
     for op in ("BlackmanWindow", "HammingWindow", "HannWindow"):
         nodes.append(helper.make_node(op, ["n"], [op], op))
@@ -187,9 +178,8 @@ def test_sizes_of_windows():
     size = {"n": np.array(12)}
     for found, wanted in zip(network.run(size), session.run(None, size)):
         np.testing.assert_allclose(found, wanted, 1e-6, 1e-6)
-    words = r"BlackmanWindow 'BlackmanWindow', size: the run has \[11\], .* compiled for .*\[12\]"
-    with pytest.raises(ValueError, match=words):
-        network.run({"n": np.int64(11)})
+    with pytest.raises(ValueError, match=r"Blackman.*, extent of axis 0 is 13, expected 0 to 12"):
+        network.run({"n": np.int64(13)})
 
 
 def _weights(op: str, shape, weights, bias=None, **attrs):

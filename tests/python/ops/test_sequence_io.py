@@ -136,18 +136,6 @@ def test_lists_of_different_length():
 
 
 # run-time positions and sizes of elements with different shapes
-PLACES = """<ir_version: 8, opset_import: ["" : 17]> net
-    (float[2, 3] a, float[4, 3] b, float[3, 3] c, int64 k, int64[2] sizes, int64 size) =>
-    (seq(float[N, 3]) more, seq(float[N, 3]) fewer, float[M, 3] one, seq(float[N, 3]) parts,
-     seq(float[N, 3]) alike, int64 n) {
-        s = SequenceConstruct(a, b, c)
-        more = SequenceInsert(s, c, k)
-        fewer = SequenceErase(s, k)
-        one = SequenceAt(s, k)
-        parts = SplitToSequence<axis = 0>(b, sizes)
-        alike = SplitToSequence<axis = 0>(b, size)
-        n = SequenceLength(alike)
-    }"""
 PERHAPS = """<ir_version: 8, opset_import: ["" : 18]> net
     (bool c, float[2] a) => (optional(seq(float[2])) y, bool there) {
         y = If(c)<then_branch = no () => (optional(seq(float[2])) p)
@@ -156,26 +144,6 @@ PERHAPS = """<ir_version: 8, opset_import: ["" : 18]> net
                 { s = SequenceConstruct(a, a) q = Optional(s) }>
         there = OptionalHasElement(y)
     }"""
-
-
-def test_dynamic_positions_and_sizes():
-    model = parser.parse_model(PLACES)
-    network = onnx_backend.prepare(model)
-    session = runtime.InferenceSession(model.SerializeToString())
-    tensors = {name: RNG.normal(size=(n, 3)).astype("f") for name, n in zip("abc", (2, 4, 3))}
-    for k, sizes, size in [(0, (1, 3), 1), (2, (4, 0), 3), (-3, (2, 2), 4), (-1, (0, 4), 9)]:
-        feeds = {**tensors, "k": np.int64(k), "sizes": np.int64(sizes), "size": np.int64(size)}
-        expected = session.run(None, {name: np.asarray(value) for name, value in feeds.items()})
-        for mine, right in zip(network.run(feeds), expected):
-            same(mine, right)
-    for wrong, words in [
-        ({"k": 3}, "position"),
-        ({"sizes": (1, 4)}, "split"),
-        ({"size": 0}, "split"),
-    ]:
-        bad = {name: np.int64(value) for name, value in wrong.items()}
-        with pytest.raises(ValueError, match=words):
-            network.run({**feeds, **bad})
 
 
 def test_optional_that_is_absent_at_run_time():

@@ -99,6 +99,7 @@ def compile_together(
     shapes: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
     dims: Mapping[str, Mapping[str, Any]] | None = None,
     sequences: Mapping[str, Mapping[str, int | None]] | None = None,
+    values: Mapping[str, Mapping[str, int | Sequence[int]]] | None = None,
     **options: Any,
 ) -> CompiledImage:
     """Compile several networks for one program without an operating system.
@@ -123,6 +124,8 @@ def compile_together(
         By network: dynamic dimensions with their bounds.
     sequences
         By network: numbers of elements of inputs that are sequences.
+    values
+        By network: values of inputs that are the same in all runs.
     options
         Options of :func:`compile`, for all networks. The runtime must be crt.
 
@@ -138,6 +141,7 @@ def compile_together(
     check_names(names, image_name)
     groups = live_groups(names, concurrent)
     sizes = {"shapes": shapes or {}, "dims": dims or {}, "sequences": sequences or {}}
+    sizes["values"] = values or {}
     live = [[names.index(name) for name in group] for group in groups]
     libraries = _generate_image(_lower_networks(networks, make(options), sizes), live, image_name)
     return CompiledImage(image_name, libraries, groups)

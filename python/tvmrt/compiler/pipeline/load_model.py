@@ -48,9 +48,9 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device], is_boun
         }
         return onnx.import_model(
             model, request.shapes, operators, request.dims, request.sequences, fallback_handlers,
-            is_bounded=is_bounded,
+            is_bounded=is_bounded, values=request.values,
         )  # fmt: skip
-    if request.shapes or request.dims or request.operators or request.sequences:
+    if any((request.shapes, request.dims, request.operators, request.sequences, request.values)):
         raise ValueError("a GraphBuilder already has shapes and operators; do not give them again")
     graph = model.graph()
     if not graph.outputs:

@@ -10,16 +10,16 @@ The stages of an import, see ``import_passes``::
       |  4 name_dimensions        shapes given by the caller, names for dynamic axes
       |  5 convert_version        operators of old versions
       |  6 import_at_valid_sizes  import the nodes; narrow the dimensions; import again
-      |  7 infer_shape_operands   trial values, if a node needs a constant that is an input
       v
     Graph
 
-Importing the nodes once (6 and 7, ``GraphImporter.run``)::
+Importing the nodes once (6, ``GraphImporter.run``)::
 
-    weights, inputs   legalize_types: half precision, packed types and strings get a C type
-    each node         schema and constraints -> the operator's importer (once per candidate value:
-                      speculative_import) -> computed_sizes: results that follow from sizes
-                      -> constant folding -> propagate_types: ONNX types of the results
+    weights, inputs   legalize_types: half precision, packed types and strings get a C type;
+                      fixed_values: inputs whose value the caller fixes
+    each node         schema and constraints -> the operator's importer -> computed_sizes: results
+                      that follow from sizes -> constant folding -> propagate_types: ONNX types of
+                      the results
     outputs           restore_type: the declared element type
     whole graph       check_model: the declared types and shapes
 """

@@ -11,8 +11,8 @@ from tvmrt.compiler.ir.extent import SymInt, as_extent, is_unbounded, symbols_of
 from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.error import UnsupportedError
 
-from . import runtime_operands
-from .dynamic_sizes import evaluate_extents, is_computed
+from .dynamic_sizes import evaluate_extents, is_computed, shape_operand
+from .fixed_values import unknown_operand
 from .legalize_types import HALF, legalize_types, retype, round_to_half, stored_type
 from .onnx_node import OnnxNode
 
@@ -23,19 +23,18 @@ class NodeContext(OnnxNode):
     def constant_operand(self, index: int, what: str) -> np.ndarray | None:
         """Return the elements of an input that must be known at compile time; None if omitted.
 
-        Values implied by the result shapes count as known; each run checks them.
+        A shape may have data-dependent extents.
         """
         value = self.input(index)
         if value is None:
             return None
         if value.data is not None:
             return value.data
-        result = runtime_operands.implied_value(self, index)
+        if value.type.size == 0:
+            return np.zeros(value.shape, value.dtype.numpy)
+        result = shape_operand(self, index)
         if result is None:
-            raise UnsupportedError(
-                f"{what} (input {index}, {value.name}) is computed at run time; make it a "
-                "constant, or declare the shape of the result"
-            )
+            raise unknown_operand(self, value, f"{what} (input {index}, {value.name})")
         return result
 
     def is_computed(self, index: int) -> bool:

@@ -21,9 +21,9 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.error import UnsupportedError
-from tvmrt.option_syntax import option
 
 from .context import NodeContext
+from .fixed_values import declare_result, unknown_operand
 from .tensor_expressions import TensorExpr, require
 
 
@@ -37,11 +37,7 @@ def import_reshape(ctx: NodeContext) -> Value:
     x, given = ctx.required(0), ctx.required(1)
     named = ctx.importer.declared_bounds(ctx.node.output[0])
     if named is None:
-        raise UnsupportedError(
-            f"shape (input 1, {given.name}) is computed at run time; make it a constant, or "
-            f"declare the shape of the result with numbers or with names that "
-            f"{option('dims')} bounds"
-        )
+        raise unknown_operand(ctx, given, f"shape (input 1, {given.name})", declare_result())
     if len(named) != given.type.size:
         raise UnsupportedError(
             f"the result is declared with rank {len(named)}, but the shape "

@@ -44,6 +44,30 @@ def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> np.n
     return object_array(result, found.shape)
 
 
+_SHAPE_OPERANDS = {
+    ("BlackmanWindow", 0), ("HammingWindow", 0), ("HannWindow", 0),
+    ("ConstantOfShape", 0), ("Expand", 1), ("OneHot", 1), ("Resize", 3), ("Tile", 1),
+}  # fmt: skip
+
+
+def shape_operand(ctx: OnnxNode, index: int) -> np.ndarray | None:
+    """Return a shape operand with data-dependent extents, up to the declared bounds; None if the
+    operand is not a shape, or if its extents have no bounds."""
+    if ctx.node.domain not in ("", "ai.onnx") or (ctx.op, index) not in _SHAPE_OPERANDS:
+        return None
+    value, declared = ctx.required(index), ctx.importer.declared_bounds(ctx.node.output[0])
+    if declared is not None and ctx.op == "OneHot":
+        declared = (declared[ctx.attr("axis", -1)],)
+    if declared is None or len(declared) != value.type.size:
+        return evaluate_extents(ctx, value, bounded=True)
+    flat = ctx.reshape(ctx.cast(value, "int64"), (len(declared),))
+    found = [
+        ctx.data_dependent_extent(ctx.element(flat, 0, d), 0, upper_bound(n), f"extent of axis {d}")
+        for d, n in enumerate(declared)
+    ]
+    return np.asarray(found, object)
+
+
 def found_extents(ctx: OnnxNode, index: int) -> list[SymInt] | None:
     """Return the elements of an integer input as extents, which a run may find. None if memory is
     planned before a run, or if an element may be negative, which has a meaning of its own."""
@@ -62,6 +86,12 @@ def is_computed(ctx: OnnxNode, index: int) -> bool:
     if value is None or value.data is not None or value in ctx.extents:
         return False
     return evaluate_extents(ctx, value) is None
+
+
+def has_runtime_operand(ctx: OnnxNode, *indices: int) -> bool:
+    """Return whether one of the node's operands is known only at run time."""
+    sizes = (v.type.size if v is not None else 0 for v in map(ctx.input, indices))
+    return any(size and is_computed(ctx, i) for i, size in zip(indices, sizes))
 
 
 def max_value(ctx: OnnxNode, value: Value) -> int | None:

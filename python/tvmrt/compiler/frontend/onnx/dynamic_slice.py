@@ -18,24 +18,21 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.extent_bounds import bounds
 from tvmrt.compiler.ir.op import distinct_axes
 from tvmrt.error import UnsupportedError
-from tvmrt.option_syntax import option
 
 from .context import NodeContext
 from .dynamic_sizes import assumed_size, max_value
+from .fixed_values import declare_result, unknown_operand
 from .tensor_expressions import TensorExpr, require
 
 INT32_MAX = 2**31 - 1  # greater than any extent
 
 
-def declared_shape(ctx: NodeContext, rank: int, operand: str) -> tuple:
-    """Return the declared shape of the result. Raises UnsupportedError, which names ``operand``, if
-    the network does not declare it."""
+def declared_shape(ctx: NodeContext, rank: int, given: Value, operand: str) -> tuple:
+    """Return the declared shape of the result. Raises UnsupportedError, which names the operand
+    ``given``, if the network does not declare it."""
     shape = ctx.importer.declared(ctx.node.output[0])
     if shape is None:
-        raise UnsupportedError(
-            f"{operand} is computed at run time; make it a constant, or declare the shape of the "
-            f"result with numbers or with names that {option('dims')} bounds"
-        )
+        raise unknown_operand(ctx, given, operand, declare_result())
     if len(shape) != rank:
         raise ValueError(f"the result is declared with rank {len(shape)}, but has rank {rank}")
     return shape
@@ -54,7 +51,7 @@ def result_shape(
     ``bounds`` (None: unbounded). ``kept``: axes whose extents equal their bounds."""
     rank = len(bounds)
     if ctx.importer.declared(ctx.node.output[0]) is not None:
-        shape = declared_shape(ctx, rank, operand)
+        shape = declared_shape(ctx, rank, given, operand)
         require(computed, shape, given, operand, f"results of shape {list(shape)}")
         return shape
     named = list(ctx.importer.declared_bounds(ctx.node.output[0]) or (None,) * rank)
@@ -66,7 +63,7 @@ def result_shape(
         if size is not None:
             return (size,)
     if len(named) != rank or any(a is None and b is None for a, b in zip(named, tighter)):
-        declared_shape(ctx, rank, operand)  # raises the error
+        declared_shape(ctx, rank, given, operand)  # raises the error
         raise UnsupportedError(
             f"the result is declared with rank {len(named)}, but has rank {rank}"
         )

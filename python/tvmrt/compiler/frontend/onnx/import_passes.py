@@ -2,7 +2,6 @@
 
 Each pass takes a ``NetworkImport`` and returns one. The first passes change the model, which stays
 a valid ONNX model of the same network. ``import_at_valid_sizes`` makes the graph.
-``infer_shape_operands`` has work only if that found nodes that need a constant operand.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_constraints import narrow_sizes, warn_of_constraints
 from tvmrt.compiler.ir import Graph
 from tvmrt.compiler.ir.assumptions import collect_assumptions
-from tvmrt.error import TVMError, UnsupportedError
+from tvmrt.error import UnsupportedError
 
-from . import shape_operands
+from . import fixed_values
 from .axis_names import name_symbolic_axes
 from .check_ssa import check_ssa_form
 from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
-from .import_state import ImportRequest, Known, Problems
+from .import_state import ImportRequest, Problems
 from .importer import GraphImporter
 from .inputs import make_given_inputs
 from .model_file import load_lazily
@@ -58,6 +57,7 @@ def import_model(
     sequences: Mapping[str, int | None] | None = None,
     fallback_handlers: Mapping[str, FallbackHandler] | None = None,
     is_bounded: bool = False,
+    values: Mapping[str, int | Sequence[int]] | None = None,
 ) -> Graph:
     """Import an ONNX model.
 
@@ -65,9 +65,11 @@ def import_model(
     (minimum, maximum), of each dynamic dimension. ``operators``: user-defined operators, by
     ``find(domain, name, version)``. ``sequences``: the lengths of sequence inputs, see
     ``flatten_io.sequences_to_tensors``. ``is_bounded``: sizes that are found by data need bounds,
-    because memory is planned before a run. ``fallback_handlers``: by device, the one that takes
-    nodes without an operator. Raises OSError (file), ValueError (damaged or contradictory),
-    KeyError (a shape for an unknown input) or UnsupportedError, which lists all unsupported nodes.
+    because memory is planned before a run. ``values``: by name, the value of inputs that is the
+    same in all runs; each run checks it. ``fallback_handlers``: by device, the one that takes nodes
+    without an operator. Raises OSError (file), ValueError (damaged or contradictory),
+    KeyError (a shape or value for an unknown input) or UnsupportedError, which lists all
+    unsupported nodes.
     """
     lengths = dict(sequences or {})
     request = ImportRequest(
@@ -79,6 +81,7 @@ def import_model(
         max_sequence_lengths={name: most for name, most in lengths.items() if most},
         is_bounded=is_bounded,
     )
+    request = fixed_values.with_values(request, values or {})
     network = NetworkImport(request, lengths)
     try:
         for run_pass in PASSES:
@@ -161,33 +164,10 @@ def import_at_valid_sizes(network: NetworkImport) -> NetworkImport:
     return import_nodes(network)
 
 
-def infer_shape_operands(network: NetworkImport) -> NetworkImport:
-    """Import the nodes with the input values that the declared output shapes imply, if some nodes
-    were refused because an operand is not a constant."""
-    if not network.problems.nodes:
-        return network
-    request = network.request
-    search = shape_operands.search_operands(request.model, network.problems.nodes)
-    if search is None:
-        return network
-
-    def output_shapes(known: Known) -> list[tuple] | None:
-        trial = replace(request, model=search.model, known=known)
-        try:
-            graph = GraphImporter(trial).run()
-        except (TVMError, ValueError, KeyError, MemoryError):
-            return None
-        return None if graph is None else [value.shape for value in graph.outputs]
-
-    known = search.run(output_shapes)
-    return import_nodes(network, known) if known else network
-
-
-def import_nodes(network: NetworkImport, known: Known | None = None) -> NetworkImport:
-    """Import the nodes of the model once; ``known``: values that inputs must have."""
-    request = network.request if known is None else replace(network.request, known=known)
-    importer = GraphImporter(request)
-    return replace(network, request=request, graph=importer.run(), problems=importer.problems)
+def import_nodes(network: NetworkImport) -> NetworkImport:
+    """Import the nodes of the model once."""
+    importer = GraphImporter(network.request)
+    return replace(network, graph=importer.run(), problems=importer.problems)
 
 
 PASSES = (
@@ -197,5 +177,4 @@ PASSES = (
     name_dimensions,
     convert_version,
     import_at_valid_sizes,
-    infer_shape_operands,
 )

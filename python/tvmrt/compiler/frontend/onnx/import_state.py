@@ -26,8 +26,6 @@ from .model_functions import ModelFunctions
 from .tensors import DetachedData
 from .unroll_limits import TableBudget
 
-Known = Mapping[str, np.ndarray]  # values that inputs must have, by name
-
 
 @dataclass(frozen=True)
 class ImportRequest:
@@ -37,8 +35,7 @@ class ImportRequest:
     ``operators`` and ``fallback_handlers``: as for ``import_model``. ``bundles``: inputs that were
     sequences, by name. ``max_sequence_lengths``: maximum length of each output sequence.
     ``constraints``: the sizes at which the network is valid. ``is_bounded``: as for
-    ``import_model``. ``known``: values that inputs must
-    have, by name.
+    ``import_model``. ``values``: the value of each input that is fixed, by name.
     """
 
     model: onnx.ModelProto
@@ -51,7 +48,7 @@ class ImportRequest:
     max_sequence_lengths: Mapping[str, int] = field(default_factory=dict)
     constraints: SizeConstraints = field(default_factory=SizeConstraints)
     is_bounded: bool = False
-    known: Known = field(default_factory=dict)
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 class Declarations:
@@ -93,22 +90,19 @@ class Declarations:
 class Problems:
     """Problems of an import: nodes that cannot be compiled, with reasons.
 
-    ``texts``: errors of unsupported nodes; ``nodes``: those of them whose operator has an importer;
-    ``about_sizes``: the texts of errors that other sizes may avoid.
-    ``is_partial``: whether a branch was left out because it is invalid at these extents.
+    ``texts``: errors of unsupported nodes; ``about_sizes``: the texts of errors that other sizes
+    may avoid. ``is_partial``: whether a branch was left out because it is invalid at these extents.
     """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.nodes: list[onnx.NodeProto] = []
         self.about_sizes: set[str] = set()
         self.is_partial = False
 
-    def add(self, text: str, node: onnx.NodeProto | None = None, about_sizes: bool = False) -> None:
-        """Record an error, and the unsupported node that it is about."""
+    def add(self, text: str, about_sizes: bool = False) -> None:
+        """Record the error of an unsupported node."""
         self.texts.append(text)
         self.about_sizes |= {text} if about_sizes else set()
-        self.nodes += [] if node is None else [node]
 
     def leave_out_branch(self) -> None:
         """Record that a branch was left out."""
@@ -130,7 +124,7 @@ class Checkpoint:
     """A point of the import to return to. ``problems``: the errors since then."""
 
     def __init__(self, state: ImportState) -> None:
-        self._lists: list[list] = [state.graph.nodes, state.problems.texts, state.problems.nodes]
+        self._lists: list[list] = [state.graph.nodes, state.problems.texts]
         self._counts = [len(each) for each in self._lists]
         self._problems, self._was_partial = state.problems, state.problems.is_partial
 

@@ -23,8 +23,8 @@ from . import (
     alternatives,
     computed_sizes,
     constant_folding,
+    fixed_values,
     sequences,
-    shape_operands,
     string_tensors,
 )
 from .check_model import check_complete_model
@@ -49,7 +49,6 @@ from .model_functions import expand_call
 from .output_bounds import limit_to_declared_bounds
 from .registry import Importer, find, why_missing
 from .sequence_values import Alternatives
-from .speculative_import import run_importer
 from .tensors import read_weights
 
 
@@ -156,8 +155,8 @@ class GraphImporter(ImportState):
             self.graph.open_axes[name] = list(self.declarations.axis_names(name))
             self.builder.sources = (name,)
             value = legalize_types(self.builder, value, name)
-            if name in self.request.known:
-                value = shape_operands.require_values(self, value, self.request.known[name])
+            if name in self.request.values:
+                value = fixed_values.fix_value(self.builder, value, self.request.values[name])
             scope[name] = value
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
@@ -294,7 +293,7 @@ class GraphImporter(ImportState):
             device = plugin.find("hooks", "unknown operators")
             problem += f"; or use the device {device}" if device else ""
         about_sizes = isinstance(error, UnsupportedSizes)
-        self.problems.add(f"{context.name} ({problem})", error and node, about_sizes)
+        self.problems.add(f"{context.name} ({problem})", about_sizes)
         return [None] * len(node.output)
 
     def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
@@ -347,7 +346,8 @@ class GraphImporter(ImportState):
         """Import a node by its importer or by the model's function of that name."""
         importer = self._importer_of(context.node, record)
         if importer is not None:
-            return run_importer(importer, context)
+            found = importer(context)
+            return found if isinstance(found, list) else [found]
         function = self.functions.find(context.node)
         return function and self._inline(function, context.node, context.inputs)
 

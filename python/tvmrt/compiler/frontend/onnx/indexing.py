@@ -14,7 +14,6 @@ from tvmrt.compiler.ir.extent import SymInt, lower_bound, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.undecided import statically_known_true
 
-from . import runtime_operands
 from .context import NodeContext
 from .dynamic_sizes import strip_cast
 from .registry import onnx_op
@@ -230,12 +229,8 @@ def top_k(ctx: NodeContext) -> list[Value]:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
     if ctx.opset >= 10 and ctx.is_computed(1):
-        inferred = runtime_operands.implied_value(ctx, 1)
-        if inferred is None:
-            number = ctx.reshape(ctx.required(1), ())
-            k = ctx.data_dependent_extent(number, 0, x.shape[axis], "k")
-        else:
-            (k,) = inferred.reshape(-1).tolist()
+        number = ctx.reshape(ctx.required(1), ())
+        k = ctx.data_dependent_extent(number, 0, x.shape[axis], "k")
     else:
         (k,) = ctx.attr_or_input("k", 1)
     return ctx.emit_many("topk", [x], k=k, axis=axis, largest=int(ctx.attr("largest", 1)))

@@ -11,9 +11,9 @@ from tvmrt.compiler.ir import Value
 
 from . import dynamic_slice
 from .context import NodeContext
+from .dynamic_sizes import has_runtime_operand
 from .elementwise import element_type
 from .registry import onnx_op
-from .runtime_operands import has_runtime_operand
 from .signal import constant_table
 from .tensor_expressions import TensorExpr, require
 
@@ -23,7 +23,7 @@ def mel_weight_matrix(ctx: NodeContext) -> Value:
     if not has_runtime_operand(ctx, *range(5)):
         return constant_table(ctx)
     sizes = [TensorExpr.from_integer(ctx, ctx.required(i)).reshape() for i in (0, 1)]
-    rows, bands = dynamic_slice.declared_shape(ctx, 2, "num_mel_bins")
+    rows, bands = dynamic_slice.declared_shape(ctx, 2, ctx.required(0), "num_mel_bins")
     require(sizes[0].reshape(1), [bands], ctx.required(0), "num_mel_bins", f"{bands!r} bands")
     found = (sizes[1] / 2 + 1).reshape(1)
     require(found, [rows], ctx.required(1), "dft_length", f"{rows!r} frequencies")

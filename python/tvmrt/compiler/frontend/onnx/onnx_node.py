@@ -33,7 +33,6 @@ class OnnxNode(OperatorContext):
         super().__init__(importer, builder, name, inputs)
         self.node = node
         self.opset = opset
-        self.assumed: dict[int, np.ndarray] = {}  # operands assumed by a speculative import
         self._attrs = {a.name: a for a in node.attribute}
 
     @property

@@ -17,6 +17,7 @@ from tvmrt.error import UnsupportedError
 
 from . import computed_sizes, dynamic_resize, dynamic_slice
 from .context import NodeContext
+from .dynamic_sizes import has_runtime_operand
 from .registry import onnx_op
 from .resize_coordinates import (
     AxisScale,
@@ -27,7 +28,6 @@ from .resize_coordinates import (
     nearest_indices,
     source_coordinates,
 )
-from .runtime_operands import has_runtime_operand
 from .tensor_expressions import TensorExpr
 
 
@@ -114,9 +114,15 @@ def _resize_by_symbolic_scales(
     return x
 
 
+def _size_operand(ctx: NodeContext) -> Value:
+    """Return the operand that determines the size of the result: sizes, scales or the region."""
+    given = (ctx.input(i) for i in (3, 2, 1))
+    return next(v for v in given if v is not None and v.type.size)
+
+
 def _resize_dynamic(ctx: NodeContext, x: Value, axes: list[int], mode: ResizeMode) -> Value:
     """Resize by run-time scales, sizes or region."""
-    shape = dynamic_slice.declared_shape(ctx, len(x.shape), "the size")
+    shape = dynamic_slice.declared_shape(ctx, len(x.shape), _size_operand(ctx), "the size")
     before, after = [x.shape[a] for a in axes], [shape[a] for a in axes]
     scales, sizes = ctx.input(2), ctx.input(3)
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
@@ -173,7 +179,7 @@ def upsample(ctx: NodeContext) -> Value:
 
 
 def _upsample_dynamic(ctx: NodeContext, x: Value, mode: ResizeMode) -> Value:
-    shape = dynamic_slice.declared_shape(ctx, len(x.shape), "the size")
+    shape = dynamic_slice.declared_shape(ctx, len(x.shape), ctx.required(1), "the size")
     scales = dynamic_resize.scales_from_operand(ctx, ctx.required(1), x.shape, shape)
     dims = [ResizeAxis(i, n, m, scales[i]) for i, (n, m) in enumerate(zip(x.shape, shape))]
     return dynamic_resize.resize_axes(ctx, x, dims, mode, 0.0)

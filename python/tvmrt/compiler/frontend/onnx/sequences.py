@@ -17,7 +17,6 @@ from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
-from . import dynamic_sequences
 from .context import NodeContext
 from .registry import onnx_op
 from .sequence_values import (
@@ -119,8 +118,6 @@ def insert(ctx: NodeContext) -> list:
     if isinstance(given, StackedSequence) and ctx.input(2) is None:
         return [extend_sequence(ctx, given, insert_axis(ctx, ctx.required(1), 0))]
     values = list(known_sequence(ctx).values)
-    if ctx.is_computed(2):
-        return [dynamic_sequences.insert_at(ctx, values, ctx.required(1))]
     count = len(values)
     position = count if ctx.input(2) is None else _position(ctx, 2, count, count)
     values.insert(position, ctx.required(1))
@@ -130,8 +127,6 @@ def insert(ctx: NodeContext) -> list:
 @onnx_op("SequenceErase")
 def erase(ctx: NodeContext) -> list:
     values = list(known_sequence(ctx).values)
-    if ctx.is_computed(1):
-        return [dynamic_sequences.erase_at(ctx, values)]
     count = len(values)
     del values[count - 1 if ctx.input(1) is None else _position(ctx, 1, count, count - 1)]
     return [TensorList(values)]
@@ -140,11 +135,11 @@ def erase(ctx: NodeContext) -> list:
 @onnx_op("SequenceAt")
 def at(ctx: NodeContext) -> list:
     given = _sequence(ctx)
-    if isinstance(given, TensorList) and not ctx.is_computed(1):
+    if isinstance(given, TensorList) and (
+        not ctx.is_computed(1) or len({v.type for v in given.values}) > 1
+    ):
         count = len(given.values)
         return [given.values[_position(ctx, 1, count, count - 1)]]
-    if isinstance(given, TensorList) and len({v.type for v in given.values}) > 1:
-        return [dynamic_sequences.element_at(ctx, given.values)]
     stack = stack_elements(ctx, given)
     if stack is None:
         raise ValueError("an empty sequence has no elements")
@@ -223,8 +218,6 @@ def split(ctx: NodeContext) -> list:
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
     if isinstance(x.shape[axis], Extent):
         return [_split_dynamic(ctx, x, axis)]
-    if ctx.is_computed(1):
-        return [dynamic_sequences.split_to_sequence(ctx, x, axis)]
     sizes = _split_sizes(ctx, x.shape[axis])
     parts, start = [], 0
     for size in sizes:

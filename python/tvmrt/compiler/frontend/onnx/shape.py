@@ -33,12 +33,12 @@ from tvmrt.error import UnsupportedError
 from . import computed_sizes, dynamic_reshape, dynamic_slice
 from .alternatives import squeeze_dynamic
 from .context import NodeContext
-from .dynamic_sizes import evaluate_extents, found_extents, strip_cast
+from .dynamic_sizes import evaluate_extents, found_extents, has_runtime_operand, strip_cast
 from .elementwise import element_type
 from .registry import onnx_op
 from .reshape_zero_extents import resolve_zero_extents
-from .runtime_operands import has_runtime_operand
 from .sequence_values import OnnxValue
+from .tensor_expressions import TensorExpr, require
 from .tensors import array_of, constant_tensor
 
 
@@ -152,7 +152,7 @@ def reshape(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     result = ctx.node.output[0]
     requested = None
-    if has_runtime_operand(ctx, 1) and ctx.importer.declared(result) is None:
+    if has_runtime_operand(ctx, 1):
         if ctx.importer.declared_bounds(result) is None:
             requested = found_extents(ctx, 1)
         if requested is None:
@@ -273,8 +273,20 @@ def space_to_depth(ctx: NodeContext) -> Value:
 
 @onnx_op("Expand")
 def expand(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    return ctx.expand(x, broadcast(x.shape, tuple(ctx.int_operand(1, "the shape"))))
+    x, requested = ctx.required(0), ctx.int_operand(1, "the shape")
+    for d in range(-min(len(requested), len(x.shape)), 0):
+        if isinstance(x.shape[d], int) and x.shape[d] != 1 and data_dependent_symbols(requested[d]):
+            requested[d] = _kept_extent(ctx, x.shape[d], requested[d])
+    return ctx.expand(x, broadcast(x.shape, tuple(requested)))
+
+
+def _kept_extent(ctx: NodeContext, extent: int, requested: SymInt) -> int:
+    """Return an extent that Expand keeps; a run that requests another one than it or 1 ends with
+    an error."""
+    size = TensorExpr(ctx, ctx.integer_tensor(np.asarray([requested], object)))
+    fits = size.equals(extent).logical_or(size.equals(1)).cast("int64")
+    require(fits, [1], size.value, "shape", f"1 or {extent} elements")
+    return extent
 
 
 @onnx_op("Tile")

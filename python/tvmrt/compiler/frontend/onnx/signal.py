@@ -20,7 +20,6 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 
-from . import constant_folding
 from .context import NodeContext
 from .elementwise import element_type
 from .matmul import emit_matmul
@@ -139,20 +138,17 @@ def _append_conjugate_half(ctx: NodeContext, x: Value, length: int) -> Value:
 
 
 @onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
-def constant_table(ctx: NodeContext) -> Value:
-    """Fold a table of known size by the reference evaluator."""
-    if ctx.input(0) in ctx.extents:
+def window(ctx: NodeContext) -> Value:
+    if ctx.required(0).data is None:
         return _window(ctx, *ctx.int_operand(0, "the size"))
-    extents = [ctx.constant_operand(i, "the size") for i in range(len(ctx.inputs))]
+    return constant_table(ctx)
+
+
+def constant_table(ctx: NodeContext) -> Value:
+    """Check the size of a table of constants, which the reference evaluator folds."""
     # a window's length, or the numbers of mel bins and of transform elements
-    ctx.check_table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
-    if any(v.data is None for v in ctx.inputs):
-        sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
-        found = constant_folding.fold_node(
-            ctx.node, sizes, ctx.importer.functions, ctx.importer.builder.budget
-        )
-        if found is not None:
-            return found[0]
+    sizes = [int(v.data.reshape(-1)[0]) for v in ctx.inputs[:2]]
+    ctx.check_table_size(prod(max(n, 0) for n in sizes), "the table")
     raise UnsupportedError("the table could not be computed; check its sizes and element type")
 
 
