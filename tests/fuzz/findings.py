@@ -57,7 +57,7 @@ class Findings:
         if self.folder is None:
             self.folder = Path(tempfile.mkdtemp(prefix="tvmrt-findings-"))
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{kind.replace(' ', '-')}-{name}.onnx"
+        path = self.folder / f"{kind.replace(' ', '-').replace('/', '_')}-{name}.onnx"
         if isinstance(model, bytes):
             path = path.with_suffix(".tflite")
         path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())

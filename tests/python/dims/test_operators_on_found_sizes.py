@@ -68,6 +68,28 @@ CASES = {
         n = Shape(x) d = Cast<to=11>(n) t = Constant<value: tensor = double {0.3333333333333333}>()
         m = Mul(d, t) r = Round(m) i = Cast<to=7>(r) o = Constant<value_int=1>() l = Max(i, o)
         z = Constant<value_int=0>() s = Squeeze(l) k = Range(z, s, o) y = Cast<to=1>(k) }""",
+    "Reshape to a rounded number of rows": """(float[K,L] y) {
+        n = Shape(x) d = Cast<to=11>(n) t = Constant<value: tensor = double {0.5}>()
+        m = Mul(d, t) r = Round(m) i = Cast<to=7>(r) o = Constant<value_ints=[1]>() k = Max(i, o)
+        rest = Constant<value_ints=[-1]>() s = Concat<axis=0>(k, rest) y = Reshape(x, s) }""",
+    "Reshape by a remainder, where 0 copies an extent": """(float[K,L] y) {
+        row = Constant<value_ints=[1,-1]>() xx = Reshape(x, row) n = Shape(x)
+        two = Constant<value_ints=[2]>() four = Constant<value_ints=[4]>() h = Div(n, two)
+        m = Mod(h, four) rest = Constant<value_ints=[-1]>() s = Concat<axis=0>(m, rest)
+        y = Reshape(xx, s) }""",
+    "TopK of a difference of sizes": """(float[K] y) {
+        two = Constant<value_ints=[2]>() big = Constant<value_ints=[2147483648]>()
+        z = Constant<value_ints=[0]>() three = Constant<value_ints=[3]>()
+        p = Slice(x, two, big, z, three)
+        q = Concat<axis=0>(p, p, p) n = Shape(x) nine = Constant<value_ints=[9]>() k = Min(n, nine)
+        m = Shape(p) j = Sub(k, m) l = Max(j, z) kk = Min(l, m) y, i = TopK(q, kk) }""",
+    "If of rows and of all but the first of them": f"""(float[4,K] y) {{ {FOUND}
+        four = Constant<value_ints=[4,-1]>() xx = Concat<axis=0>(x, x, x, x) r = Reshape(xx, four)
+        any = Greater(c, z) s = If(any)<then_branch = some () => (float[4,P] u) {{
+            start = Constant<value_ints=[1]>() big = Constant<value_ints=[2147483648]>()
+            last = Constant<value_ints=[1]>() u = Slice(r, start, big, last) }},
+            else_branch = all () => (float[4,Q] v) {{ v = Neg(r) }}>
+        y = Add(s, s) }}""",
 }  # fmt: skip
 SIZES = ((1, 0), (1, 1), (4, 2), (9, 3), (9, 9), (40, 17), (300, 300))
 

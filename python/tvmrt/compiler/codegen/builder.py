@@ -431,7 +431,7 @@ def reserve_scratch(step: Step) -> None:
     elif kernel_bytes:
         step.kernel_bytes = kernel_bytes
         step.scratch_bytes = round_up(step.scratch_bytes, ALIGN_BYTES) + kernel_bytes
-    if step.scratch_bytes:
+    if step.scratch_bytes != 0:  # an open size may be 0 in some runs
         name = f"{step.name}_scratch"
         step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)
 

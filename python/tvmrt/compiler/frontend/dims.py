@@ -260,6 +260,8 @@ class Dims:
         operators for the network's node ``node``."""
         if number.data is not None:
             return int(number.data)
+        if isinstance(high, int):
+            high = min(high, MAX_DIM)
         name = self.unique_name(size_name(node, what))
         same, reader = self._required_extent(name)
         if same is not None:

@@ -11,12 +11,15 @@ from tvmrt.compiler.frontend.shapes import infer_extent
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import primitive_part
 from tvmrt.compiler.ir.extent import (
+    INT_MAX,
     Extent,
     SymInt,
     bounds,
     data_dependent_symbols,
     extent_text,
+    is_unbounded,
     lower_bound,
+    sym_max,
     symbols_of,
     upper_bound,
 )
@@ -24,6 +27,7 @@ from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
 from .fixed_values import declare_result, unknown_operand
+from .reshape_zero_extents import can_be_zero
 from .tensor_expressions import TensorExpr, require
 
 
@@ -50,8 +54,7 @@ def import_reshape(ctx: NodeContext) -> Value:
     for d, n in enumerate(named):
         if is_declared[d]:
             fits = fits.logical_and(sizes.at(d).equals([n]).reshape())
-    bounds = ", ".join(map(extent_text, named))
-    as_many = f"results of as many elements as {x.name} has, within [{bounds}]"
+    as_many = f"results of as many elements as {x.name} has, within {_as_text(named)}"
     require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
     shape = _result_shape(ctx, x, fits.where(sizes, -1), named, is_declared)
     whole = ctx.const(np.asarray(True))
@@ -85,6 +88,31 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
         for symbol in data_dependent_symbols(shape):
             symbol.zeros.append(primitive_part(missing))
     return ctx.emit("choice", [fits, x, x], shape=tuple(shape))
+
+
+def infer_in_run(ctx: NodeContext, x: Value, requested: Sequence[SymInt], axis: int) -> Value:
+    """Reshape x to a shape whose axis ``axis`` is -1, where no expression of the sizes divides the
+    elements of x. Each run divides, and checks that nothing remains."""
+    shape = list(requested)
+    for i, n in enumerate(requested[: 0 if ctx.attr("allowzero", 0) else len(x.shape)]):
+        if i != axis and can_be_zero(n):
+            shape[i] = n + x.shape[i] * sym_max(1 - n, 0)
+    known, total = prod(n for n in shape if n != -1), prod(x.shape)
+    numbers = ctx.integer_tensor(np.asarray([total, known], object))
+    size, others = (TensorExpr(ctx, numbers).at(i) for i in range(2))
+    quotient = size / others
+    most = upper_bound(total) // max(lower_bound(known), 1)
+    high = INT_MAX if is_unbounded(total) else most
+    found = ctx.data_dependent_extent(quotient.value, 0, high, f"extent of axis {axis}")
+    rest = (size - quotient * others).reshape(1)
+    text = f"a shape {_as_text(shape)} that divides the elements of {x.name}"
+    fits = require(rest, [0], numbers, "shape", text)
+    shape[axis] = found
+    return ctx.emit("choice", [fits, x, x], shape=tuple(shape))
+
+
+def _as_text(shape: Sequence[SymInt]) -> str:
+    return f"[{', '.join(map(extent_text, shape))}]"
 
 
 def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> TensorExpr:

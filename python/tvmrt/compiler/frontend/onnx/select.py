@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt, lower_bound, upper_bound
+from tvmrt.compiler.ir.extent import INT_MAX, SymInt, is_unbounded, lower_bound, upper_bound
 from tvmrt.error import UnsupportedError
 
 from . import string_tensors
@@ -82,9 +82,8 @@ def _selected_extent(ctx: NodeContext, condition: Value, a: SymInt, b: SymInt) -
         return a
     numbers = [ctx.integer_tensor(np.asarray(n, object)) for n in (a, b)]
     number = ctx.emit("where", [condition, *numbers])
-    return ctx.data_dependent_extent(
-        number, min(lower_bound(a), lower_bound(b)), max(upper_bound(a), upper_bound(b)), "extent"
-    )
+    high = INT_MAX if is_unbounded(a, b) else max(upper_bound(a), upper_bound(b))
+    return ctx.data_dependent_extent(number, min(lower_bound(a), lower_bound(b)), high, "extent")
 
 
 def _select_optional(ctx: NodeContext, condition: Value, a: OnnxValue, b: OnnxValue) -> OnnxValue:

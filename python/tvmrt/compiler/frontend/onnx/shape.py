@@ -178,6 +178,8 @@ def reshape(ctx: NodeContext) -> Value:
             rest = infer_extent(
                 x, _match_symbols(x, requested[:inferred]) + requested[inferred + 1 :]
             )
+        if rest is None and symbols_of(x.shape, requested):
+            return dynamic_reshape.infer_in_run(ctx, x, requested, inferred)
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {requested}")
         requested[inferred] = rest
