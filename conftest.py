@@ -65,7 +65,7 @@ if onnxruntime is not None:
 # they are asked for less; operators, networks and files of others are compiled as users do.
 QUICK = (
     "cli", "custom", "devices", "dims", "docs", "examples", "export", "frontend", "network",
-    "pictures", "runtime", "transform",
+    "runtime", "transform",
 )  # fmt: skip
 
 

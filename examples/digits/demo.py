@@ -1,7 +1,7 @@
 """Compile the digits networks, run them over their test images, and show what comes of it.
 
 ``./run demo`` starts it in an environment of its own. It writes below ``out/digits``: the two
-shared libraries, and a picture of the memory plan of each as SVG.
+shared libraries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 
 import tvmrt
 from tvmrt.cli import bench, console
-from tvmrt.compiler.pictures import memory_picture
 
 HERE = Path(__file__).parent
 NETWORKS = {"digits_f32": "graph", "digits_int8": "aot"}
@@ -114,11 +113,8 @@ def compare(outcome: Outcome, images: np.ndarray, seconds: float) -> dict[str, s
 
 
 def report(outcome: Outcome, images: np.ndarray, folder: Path, seconds: float) -> None:
-    """Print what came of one network, and draw its memory plan."""
+    """Print what came of one network."""
     summary, size = outcome.compiled.summary, console.format_bytes
-    picture = memory_picture.of_libraries([outcome.compiled])
-    drawing = folder / f"{outcome.network}_memory.svg"
-    drawing.write_text(memory_picture.svg(picture), encoding="utf-8")
     console.print_pairs(
         {
             "network": f"{outcome.network}.onnx, {outcome.executor} executor",
@@ -129,11 +125,8 @@ def report(outcome: Outcome, images: np.ndarray, folder: Path, seconds: float) -
             "weights": size(summary.weights_bytes),
             "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
             f"{size(summary.lower_bound_bytes)}",
-            "picture": drawing,
         }
     )
-    print()
-    print(memory_picture.text(picture, height=12))
     print()
 
 

@@ -57,7 +57,7 @@ def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> No
     found = {"file": str(path), **estimate(path, BoardOptions(**options))}
     if output is not None:
         as_page = suffix_of(output) == ".html"
-        text = board_page.html(found, page.Files()) if as_page else json.dumps(found)
+        text = board_page.html(found, page) if as_page else json.dumps(found)
         files.save_text(output, text)
     if as_json:
         console.print_json("inspect-board", found)

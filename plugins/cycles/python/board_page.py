@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tvmrt.compiler.sdk.export import render
 from tvmrt.libinfo import __version__
 
 FOLDER = Path(__file__).parent / "page"
@@ -19,17 +18,17 @@ _RAM = (
 )  # fmt: skip
 
 
-def html(data: Mapping[str, Any], files: Mapping[str, str]) -> str:
+def html(data: Mapping[str, Any], pages: Any) -> str:
     """Return the page for the data of ``tvmrt inspect --board --json``, which it also embeds.
 
-    ``files`` are the pages' styles. Raises ImportError if Jinja2 is missing.
+    ``pages`` is the module of the hook "pages". Raises ImportError if Jinja2 is missing.
     """
     networks = [
         {"name": name, "bars": _bars(data, network), **network}
         for name, network in data["networks"].items()
     ]
-    return render(
-        "board.html.j2", [FOLDER], data=data, networks=networks, page=files, version=__version__
+    return str(
+        pages.render(FOLDER / "board.html.j2", data=data, networks=networks, version=__version__)
     )
 
 

@@ -253,7 +253,7 @@ def test_page_shows_overflows_and_unknown_values():
     data = {"file": "<b>.tar", "board": "small", "core": "c", "source": "s", "published": False,
             "manual": None, "clock_hz": None, "picojoules": None, "wait_states": 0, "scale": 1,
             "ram_bytes": 1000, "flash_bytes": None, "networks": {"n": network}}  # fmt: skip
-    text = board_page.html(data, plugin.hook("pages", "this test").Files())
+    text = board_page.html(data, plugin.hook("pages", "this test"))
     seen = " ".join(" ".join(Page(text).texts).split())
     assert "RAM: 1,050 bytes of 1,000, and a stack without a bound 50 bytes too many" in seen
     assert "flash: 70 bytes weights 30" in seen

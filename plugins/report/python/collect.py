@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tvmrt.compiler.sdk.export import CompiledLibrary, OperatorSummary, Summary, kind_of
+from tvmrt.compiler.sdk.export import CompiledLibrary, OperatorSummary, Summary
 from tvmrt.compiler.sdk.graph import PRECISION, Extent, Node, expected_size, extent_text, region_of
 from tvmrt.compiler.sdk.program import CONSTANT, Access, Buffer, Program, Step
 from tvmrt.libinfo import __version__
 from tvmrt.plugins.report import FORMAT, VERSION
+from tvmrt.plugins.report.operator_kinds import kind_of
 
 
 def collect(library: CompiledLibrary, name: str) -> dict[str, Any]:

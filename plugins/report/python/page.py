@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tvmrt.compiler.sdk.export import render, replacing
+from tvmrt.compiler.sdk.export import replacing
 from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.report import FORMAT, VERSION
 from tvmrt.plugins.report.graph_layout import layout_graph
@@ -24,9 +24,25 @@ def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
 
     Raises ImportError if Jinja2 is missing.
     """
-    return render(
-        TEMPLATE, [FOLDER], data=data, against=against, layout=_layout(data), page=Files()
+    return render(FOLDER / TEMPLATE, data=data, against=against, layout=_layout(data))
+
+
+def render(template: Path, **values: Any) -> str:
+    """Render a Jinja2 template, whose value ``page`` has the scripts and styles of reports.
+
+    Raises ImportError if Jinja2 is missing.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError:
+        raise ImportError(
+            "pages need Jinja2: pip install 'tvmrt[compile]', or write the data to a .json file"
+        ) from None
+    environment = Environment(
+        loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment.get_template(template.name).render(page=Files(), **values)
 
 
 def _layout(data: dict[str, Any]) -> dict[str, Any]:

@@ -60,11 +60,6 @@ LIBRARIES = (".so", ".dylib", ".dll")
     help="Show each generated function with its cost and its nodes. With --device, show the "
         "device of each node, or why no device takes it.",
 )  # fmt: skip
-@options.grouped(
-    "--memory-plan", group="Inspection", type=options.PATH, metavar="FILE.svg",
-    help="Draw the memory plan: offset and lifetime of each tensor and, if RAM is limited, the "
-        "alternative plans.",
-)  # fmt: skip
 @console.json_option
 def command(
     models: tuple,
@@ -73,7 +68,6 @@ def command(
     concurrent: tuple,
     image_name: str,
     calibration: tuple,
-    memory_plan: Path | None,
     kind: str | None,
     explain: bool,
     as_json: bool,
@@ -88,8 +82,6 @@ def command(
         raise ValueError(
             f"format {kind} is a folder with one network; write each to its own folder"
         )
-    if memory_plan:
-        files.check_target(memory_plan)
     start = time.perf_counter()
     default_name = _set_defaults(output, requested)
     module_name = module_name or (default_name if len(models) == 1 else None)
@@ -111,10 +103,6 @@ def command(
             compiled.export_package(output, kind) if kind else compiled.export(str(output))
     seconds = time.perf_counter() - start
     libraries = list(compiled.libraries.values()) if is_image(compiled) else [compiled]
-    if memory_plan:
-        from tvmrt.compiler.pictures import memory_picture
-
-        files.save_text(memory_plan, memory_picture.svg(memory_picture.of_libraries(libraries)))
     costs = measure_code(compiled, requested["cc"]) if libraries[0].options.firmware else None
     if as_json:
         console.print_json("compile", _as_json(compiled, output, seconds, costs))

@@ -465,9 +465,7 @@ class Network:
         if self._timed is None:
             self._timed = run_time(self.warm_executor)
         notes = (str(self.memory or ""), self._timed)
-        return (
-            html(self.name, self._inputs, self._outputs, self.dims, notes) + self.metadata.picture
-        )
+        return html(self.name, self._inputs, self._outputs, self.dims, notes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes of the library; the copy starts with its own state."""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tvmrt.compiler.ir.bundle import Bundle
 
 FILE = "facts.json"
-PICTURE = "memory.svg"
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,6 @@ class NetworkMetadata:
     open_axes
         By input, the dimension of each axis that the file leaves open and the caller did not
         declare, None for other axes.
-    picture
-        Memory layout over time as SVG; empty if none was drawn.
     source
         Name of the file or the class of the model when it was compiled, without its folder.
     columns
@@ -88,16 +85,13 @@ class NetworkMetadata:
     memory: Memory | None = None
     external_files: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
-    picture: str = ""
     open_axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     source: str = ""
     columns: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Write the metadata and the picture into a folder. Raises OSError."""
-        content = asdict(self)
-        (folder / PICTURE).write_text(content.pop("picture"), encoding="utf-8")
-        (folder / FILE).write_text(json.dumps(content), encoding="utf-8")
+        """Write the metadata into a folder. Raises OSError."""
+        (folder / FILE).write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 def metadata_of(
@@ -121,7 +115,6 @@ def metadata_of(
         memory,
         external_files,
         dict(library.program.aliases),
-        _picture(library),
         dict(library.program.open_axes),
         source,
     )
@@ -133,16 +126,6 @@ def public_names(names: Iterable[str], bundles: Mapping[str, Bundle]) -> list[st
         part: name for name, b in bundles.items() for part in (*b.parts, b.count, b.there) if part
     }
     return list(dict.fromkeys(owner.get(name, name) for name in names))
-
-
-def _picture(library: CompiledLibrary) -> str:
-    """Draw the memory layout as SVG; empty if Jinja2, a compiler dependency, is missing."""
-    from tvmrt.compiler.pictures import memory_picture  # needed only after compilation
-
-    try:
-        return memory_picture.svg(memory_picture.of_libraries([library]))
-    except ImportError:
-        return ""
 
 
 def read_metadata(folder: Path) -> NetworkMetadata:
@@ -157,7 +140,6 @@ def read_metadata(folder: Path) -> NetworkMetadata:
             Memory(**found["memory"]),
             dict(found["external_files"]),
             dict(found["aliases"]),
-            (folder / PICTURE).read_text(encoding="utf-8"),
             {name: tuple(axes) for name, axes in found["open_axes"].items()},
             str(found.get("source", "")),
         )

@@ -119,7 +119,6 @@ def test_bad_network(complaint, tmp_path, digits, output, make, words, command):
         pytest.param(["--interface-api", "c"], ["host"], id="c-interface-on-a-host"),
         pytest.param(["--device", "abacus"], ["abacus"], id="unknown-device"),
         pytest.param(["--require-device", "abacus"], ["abacus"], id="unknown-required-device"),
-        pytest.param(["--memory-plan", "none/plan.svg"], ["none/plan.svg"], id="plan-nowhere"),
     ],
 )
 def test_unsupported_requests_are_refused(complaint, digits, output, arguments, words):

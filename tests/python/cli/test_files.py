@@ -76,9 +76,6 @@ def test_unwritable_place_is_named(tmp_path):
         "weights net.onnx --for net.tar -o net.tar",
         "weights net.onnx --for net.tar -o net.onnx",
         "weights net.onnx --for net.tar -o ./link.bin",
-        "compile net.onnx -o out.so --memory-plan net.onnx",
-        "compile net.onnx --calibration in.npz -o new --memory-plan in.npz",
-        "compile net.onnx other.onnx -o new --memory-plan other.onnx",
         "run net.onnx --inputs in.npz --outputs in.npz",
     ],
 )

@@ -37,7 +37,6 @@ MAY_IMPORT = {
     "compiler.partition": {
         "compiler.devices", "compiler.ir", "compiler.symbols", "error", "option_syntax",
     },
-    "compiler.pictures": {"compiler.export", "compiler.ir"},
     # the rest of the sdk imports more of the compiler
     "compiler.sdk.arithmetic": {"compiler.ir"},
     "compiler.sdk.devices": {"compiler.devices"},
@@ -52,7 +51,7 @@ MAY_IMPORT = {
         "conversion", "option_syntax", "error", "compiler.export", "compiler.frontend",
         "compiler.ir", "libinfo", "compiler.option_types", "compiler.pipeline",
         "compiler.processor", "compiler.converted",
-        "compiler.pictures", "compiler.request", "runtime", "optional_dependencies", "plugin",
+        "compiler.request", "runtime", "optional_dependencies", "plugin",
         "plugins",
         "connection", "file_suffix", "tensor_info", "compiler.option_docs", "toolchains", "units",
     },

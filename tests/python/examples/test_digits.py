@@ -58,7 +58,7 @@ def test_int8_network_keeps_weights_as_int8_per_channel():
 
 
 @pytest.mark.slow
-def test_demo_reports_accuracy_and_memory_and_draws_an_image(tmp_path):
+def test_demo_reports_accuracy_and_memory(tmp_path):
     command = [sys.executable, DIGITS / "demo.py", "--folder", tmp_path, "--seconds", "0.05"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ def test_demo_reports_accuracy_and_memory_and_draws_an_image(tmp_path):
     assert min(shares) >= 97
     for network in NETWORKS:
         assert f"{network}.onnx" in done.stdout
-        assert "<svg" in (tmp_path / f"{network}_memory.svg").read_text(encoding="utf-8")
+        assert (tmp_path / f"{network}.so").is_file()
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -283,8 +282,6 @@ def test_repr_and_attributes(net, batched):
     for each in (net, batched, pickle.loads(pickle.dumps(net))):
         shown = each._repr_html_()
         assert re.search(r"a run takes [\d.]+ [um]?s", shown)
-        picture = ElementTree.fromstring(shown[shown.index("<svg") :])
-        assert "bytes for" in picture.get("aria-label")
     assert net.benchmark(seconds=0.01).calls >= 5
     assert batched.benchmark(**_inputs(2), seconds=0.01).median > 0
     assert len(net.profile().calls) >= 2

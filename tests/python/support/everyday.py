@@ -81,7 +81,6 @@ SHARES = {
         " sub_byte_types special_values",
         2,
     ),
-    "python/pictures": Share(),
     "python/planner": Share(cases=12),
     "python/platforms": Share(),
     "python/plugins": Share(),

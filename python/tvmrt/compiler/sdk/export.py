@@ -15,13 +15,11 @@ from tvmrt.compiler.export.model_library_format import has_foreign_code, metadat
 from tvmrt.compiler.export.summary import OperatorSummary, Summary
 from tvmrt.compiler.export.toolchain import OPTIMISE, find_compiler, further_flags, run_compiler
 from tvmrt.compiler.export.vendors import vendor_code, vendor_copies, vendor_includes, vendors_of
-from tvmrt.compiler.pictures.operator_kinds import kind_of
-from tvmrt.compiler.pictures.render import render
 
 __all__ = [
     "Board", "CFLAGS", "CompiledLibrary", "ERRORS", "OPTIMISE", "OperatorSummary", "Summary",
-    "board_of", "boards", "find_compiler", "further_flags", "has_foreign_code", "kind_of",
-    "metadata", "object_commands", "read_image_metadata", "render", "replacing", "run_compiler",
+    "board_of", "boards", "find_compiler", "further_flags", "has_foreign_code",
+    "metadata", "object_commands", "read_image_metadata", "replacing", "run_compiler",
     "runtime_headers", "runtime_sources", "scratch_folder", "tools_of", "vendor_code",
     "vendor_copies", "vendor_includes", "vendors_of",
 ]  # fmt: skip

@@ -1,1 +1,0 @@
-"""Pictures of memory plans, and the kinds of operators that define their colours."""
