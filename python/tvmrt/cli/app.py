@@ -31,7 +31,6 @@ COMMANDS = {
     "run": "tvmrt.cli.run",
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",
-    "replay": "tvmrt.cli.replay",
     "weights": "tvmrt.cli.weights",
     "inspect": "tvmrt.cli.inspect",
     "cache": "tvmrt.cli.cache",
@@ -93,7 +92,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
 def group() -> None:
     """Compile trained ONNX networks to C and run them.
 
-    Exit codes: 0 success, 1 the result is wrong (verify, replay, doctor), 2 the command failed; the
+    Exit codes: 0 success, 1 the result is wrong (verify, doctor), 2 the command failed; the
     reason is one sentence on standard error.
     """
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
@@ -24,13 +24,11 @@ from tvmrt.cli import (
     console,
     dynamic_sizes,
     files,
-    jitter,
     onnx_reference,
     onnxruntime_session,
     options,
     sequence_io,
 )
-from tvmrt.cli.resident_memory import ResidentMemory, resident
 from tvmrt.compiler.option_values import parse_names
 from tvmrt.file_suffix import suffix_of
 from tvmrt.units import SECONDS
@@ -44,8 +42,6 @@ ONNX_RIVAL = "onnxruntime"
 COMPILED = (".so", ".tar", ".elf")
 MIN_ROUNDS, MAX_ROUNDS = 5, 20_000
 OperatorTimes = Callable[["Session", str], Sequence[Mapping[str, Any]]]
-SingleRuns = Optional[Callable[["Session"], jitter.Jitter]]
-_OPTIONAL = ("operators", "jitter")  # members of a result only if they were asked for
 
 
 @dataclass(frozen=True)
@@ -68,18 +64,15 @@ class Result:
     """Results of one network.
 
     ``network``: Network, with the sizes of its dynamic dimensions. ``timings``: Timings, that of
-    tvmrt first. ``compile_seconds``: Compile time; 0 for a compiled network. ``resident``: Memory
-    for loading and running a compiled network, if the system reports it. ``operators``: Operators
-    in execution order, with --profile. ``jitter``: Times of single runs, with --jitter.
+    tvmrt first. ``compile_seconds``: Compile time; 0 for a compiled network. ``operators``:
+    Operators in execution order, with --profile.
     """
 
     network: str
     timings: Sequence[Timing]
     rounds: int
     compile_seconds: float
-    resident: ResidentMemory | None = None
     operators: Sequence[Mapping[str, Any]] = ()
-    jitter: jitter.Jitter | None = None
 
 
 @click.command("bench", cls=connections.ConnectedCommand, rows=())
@@ -121,22 +114,16 @@ class Result:
     help="With --profile, write the runs of one MODEL, at its last size, as a trace for "
     "ui.perfetto.dev or chrome://tracing.",
 )
-@click.option(
-    "--jitter",
-    "jittered",
-    is_flag=True,
-    help="Show percentiles and the maximum of the times of single runs, and the scheduling.",
-)
 @options.threads
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    profiled: bool, trace_file: Path | None, jittered: bool, remote: connections.RemoteExecution,
+    profiled: bool, trace_file: Path | None, remote: connections.RemoteExecution,
     as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or against another runtime.
 
-    Compiled networks (.so, or .tar of tvmc compile) are timed alone; their memory is shown, too."""
+    Compiled networks (.so, or .tar of tvmc compile) are timed alone."""
     rivals = parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():
@@ -155,9 +142,6 @@ def command(
             "--profile needs the network file; 'tvmrt run --profile' times a compiled library"
         )
     _check_trace(trace_file, profiled, models)
-    if jittered and remote_machine is not None:
-        raise click.UsageError(f"--jitter times runs on this machine: omit {remote_machine.option}")
-    single_runs = partial(jitter.measure, seconds=seconds) if jittered else None
     profiler = plugin.hook("operator times", "bench --profile") if profiled else None
     timed_operators = profiler and partial(
         profiler.timed_operators, threads=threads, trace_file=trace_file
@@ -168,7 +152,7 @@ def command(
             if report:
                 report("networks", done, len(models))
             results += _measure(
-                model, rivals, inputs_file, seconds, threads, choices, timed_operators, single_runs
+                model, rivals, inputs_file, seconds, threads, choices, timed_operators
             )
     machine = profiler and profiler.with_rooflines([each.operators for each in results], threads)
     if as_json:
@@ -176,8 +160,6 @@ def command(
         console.print_json("bench", {**_as_dict(results, threads), **machine_of})
         return
     _print(results, threads)
-    if jittered:
-        jitter.print_jitter([(r.network, r.jitter) for r in results if r.jitter], threads)
     if machine is not None:
         for each in results:
             profiler.print_operators(each.network, each.operators)
@@ -213,18 +195,15 @@ def _measure(
     threads: int,
     choices: Mapping[str, Any],
     timed_operators: OperatorTimes | None,
-    single_runs: SingleRuns,
 ) -> list[Result]:
     """Measure a network, at several sizes if it has dynamic dimensions; with ``timed_operators``,
-    measure its operators as well, and with ``single_runs`` the times of single runs."""
+    measure its operators as well."""
     from tvmrt.cli.session import compile_session
 
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
     if suffix_of(path) in COMPILED:
-        return [
-            _measure_compiled(path, rivals, inputs_file, seconds, threads, choices, single_runs)
-        ]
+        return [_measure_compiled(path, rivals, inputs_file, seconds, threads, choices)]
     judged: Any = path
     importer = plugin.importer_of(path)
     if importer is not None:
@@ -249,13 +228,7 @@ def _measure(
             name = f"{path.stem} {trial.sizes}".rstrip()
             operators = () if timed_operators is None else timed_operators(session, name)
             rounds = len(times["tvmrt"])
-            single = None if single_runs is None else single_runs(session)
-            results.append(
-                Result(
-                    name, _timings(times), rounds, compile_seconds, operators=operators,
-                    jitter=single,
-                )
-            )  # fmt: skip
+            results.append(Result(name, _timings(times), rounds, compile_seconds, operators))
     return results
 
 
@@ -266,14 +239,12 @@ def _measure_compiled(
     seconds: float,
     threads: int,
     choices: Mapping[str, Any],
-    single_runs: SingleRuns = None,
 ) -> Result:
     """Measure a network that is already compiled."""
     from tvmrt.cli.session import Session
 
     if rivals:
         raise ValueError(f"{path} is compiled; to compare with {rivals[0]} give the network file")
-    before = resident() if choices["remote_machine"] is None else None
     session = Session(path, threads, remote_machine=choices["remote_machine"])
     if inputs_file is None:
         for info in session.inputs:
@@ -282,12 +253,8 @@ def _measure_compiled(
         inputs = onnx_reference.random_inputs(session.inputs)
     else:
         inputs = session.checked_inputs(files.load_inputs(inputs_file), str(inputs_file))
-    session.run(inputs)
-    after = resident() if before is not None else None
-    grown = after.since(before) if before is not None and after is not None else None
     times = _interleave(session, inputs, {"tvmrt": partial(session.run, inputs)}, seconds)
-    single = None if single_runs is None else single_runs(session)
-    return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0, grown, jitter=single)
+    return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0)
 
 
 def _interleave(
@@ -379,7 +346,7 @@ def _as_dict(results: Sequence[Result], threads: int) -> dict[str, Any]:
         for rival, speeds in _speeds(results).items()
     }
     networks_timed = [
-        {name: value for name, value in asdict(result).items() if name not in _OPTIONAL or value}
+        {name: value for name, value in asdict(result).items() if name != "operators" or value}
         for result in results
     ]
     return {"threads": threads, "networks": networks_timed, "speed": summary}
@@ -400,13 +367,6 @@ def _print(results: Sequence[Result], threads: int) -> None:
         columns += [rival.runtime, "fastest", "speed", "by fastest"]
     title = f"median time of a call, {threads} thread{'s' if threads > 1 else ''}"
     console.print_table(title, [*columns, "rounds"], rows, left=("network",))
-    for result in results:
-        if result.resident is not None:
-            memory = result.resident.own_bytes, result.resident.file_bytes
-            total, own, file = map(console.format_bytes, (sum(memory), *memory))
-            click.echo(
-                f"{result.network} used {total} of memory: {own} private, {file} file-backed"
-            )
     for rival, speeds in _speeds(results).items():
         click.echo(
             f"{geometric_mean(speeds):.2f} times the speed of {rival} (geometric mean of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -153,10 +154,13 @@ def _print(
     if outputs_file:
         click.echo(f"wrote {outputs_file}")
     if times:
-        click.echo(
-            f"{len(times)} runs: median {console.format_seconds(median(times))}, "
-            f"fastest {console.format_seconds(min(times))}"
-        )
+        ordered, size = sorted(times), len(times)
+        shown = {
+            "median": median(times), "fastest": ordered[0],
+            "p99": ordered[ceil(0.99 * size) - 1], "slowest": ordered[-1],
+        }  # fmt: skip
+        texts = [f"{name} {console.format_seconds(value)}" for name, value in shown.items()]
+        click.echo(f"{size} runs: {', '.join(texts)}")
     if operators:
         _print_profile(operators)
 

@@ -128,13 +128,6 @@ FORMS: dict[str, Form] = {
             of(
                 "tvmrt.cli.bench:Result",
                 operators_=list_of(ROOFLINE, "Operators in execution order, with --profile."),
-                jitter_=of(
-                    "tvmrt.cli.jitter:Jitter",
-                    "Times of single runs, with --jitter.",
-                    scheduling=of(
-                        "tvmrt.cli.jitter:Scheduling", "Scheduling of the measuring process."
-                    ),
-                ),
             )
         ),
         machine_=record(
@@ -194,10 +187,6 @@ FORMS: dict[str, Form] = {
         firmware_sources_=text(), cmake_=text(),
     )),
     "explain": ("tvmrt explain CODE --json.", lambda: of("tvmrt.cli.explain:ExplainedError")),
-    "replay": ("tvmrt replay --json.", lambda: record(
-        run=integer(), runs=integer(), finding=text(), wrong=flag(),
-        records=list_of(of("tvmrt.cli.replay:RecordComparison")),
-    )),
     "device-list": ("tvmrt device list --json.", lambda: record(
         devices=list_of(of("tvmrt.cli.known_devices:KnownDevice")),
     )),

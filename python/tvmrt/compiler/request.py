@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 # commands with an option, in addition to compile
 MEASURE = ("verify", "bench")
-REPLAY = (*MEASURE, "replay")
 
 
 def _option(default: Any, text: str, **row: Any) -> Any:
@@ -142,7 +141,7 @@ class Request:
         python="Names or ``tvmrt.devices.Device``; ``nodes`` of the summary has the reason for "
             "nodes without a device.",
         flag="--device", form="NAME[,NAME...]", repeated=True, group="Devices", common=True,
-        commands=REPLAY, parse=option_values.parse_names, complete=_device_names,
+        commands=MEASURE, parse=option_values.parse_names, complete=_device_names,
     )
     require_device: Sequence[str] = _option(
         (),
@@ -233,7 +232,7 @@ class Request:
         "Python file with custom operators. Those of installed packages are "
         "found automatically.",
         python="``tvmrt.custom`` operators and paths.",
-        form="FILE", kind="path", repeated=True, commands=REPLAY, recorded=False,
+        form="FILE", kind="path", repeated=True, commands=MEASURE, recorded=False,
     )
     shapes: Mapping[str, Sequence[int | str]] | None = _option(
         None,
@@ -241,7 +240,7 @@ class Request:
         "dynamic up to a bound: N<=8.",
         python="Shapes by input name.",
         flag="--shape", form="INPUT=DIM,...", repeated=True, common=True,
-        commands=REPLAY, parse=option_values.parse_shapes, example={"x": (1, 3)},
+        commands=MEASURE, parse=option_values.parse_shapes, example={"x": (1, 3)},
     )
     dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
         None,
@@ -251,7 +250,7 @@ class Request:
         python="By name: the maximum, (minimum, maximum), or an expression of other dimensions "
         "as text; an axis without a name is called by input and index, such as ``x_2``.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True, common=True,
-        commands=REPLAY, parse=option_values.parse_dims, example={"batch": (1, 8)},
+        commands=MEASURE, parse=option_values.parse_dims, example={"batch": (1, 8)},
     )
     example: Any = _option(
         None,
@@ -364,7 +363,7 @@ class Request:
     cc: str | None = _option(
         None,
         "C compiler to use instead of the detected one.",
-        form="COMMAND", group="Target", commands=REPLAY, recorded=False,
+        form="COMMAND", group="Target", commands=MEASURE, recorded=False,
     )
     dump_dir: str | os.PathLike[str] | None = _option(
         None,

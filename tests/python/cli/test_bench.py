@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
-import tvmrt
 from tvmrt.cli import bench, main
 
 
@@ -50,30 +46,6 @@ def test_summary_has_geometric_mean_and_minimum():
     summary = bench._as_dict([result("a", 0.5), result("b", 8.0)], threads=1)
     assert summary["speed"]["r"]["geometric_mean"] == pytest.approx(2.0)
     assert summary["speed"]["r"]["least"] == 0.5
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-def test_bench_reports_memory_of_compiled_network(tmp_path, capsys):
-    """The weights count as pages of the library's file."""
-    weights = np.random.default_rng(1).standard_normal((1000, 1500)).astype(np.float32)
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "g",
-        [value("x", TensorProto.FLOAT, (1, 1000))],
-        [value("y", TensorProto.FLOAT, (1, 1500))],
-        [numpy_helper.from_array(weights, "w")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    tvmrt.compile(model).export_library(tmp_path / "net.so")
-    result = bench._measure_compiled(
-        tmp_path / "net.so", (), None, 0.01, 1, {"remote_machine": None}
-    )
-    assert 0.95 * weights.nbytes < result.resident.file_bytes < weights.nbytes + 4e6
-    assert result.resident.own_bytes < 4e6
-    bench._print([result], 1)
-    assert "net used" in (report := capsys.readouterr().out)
-    assert " private" in report
 
 
 def test_compiled_networks_and_other_machines_are_not_profiled(tmp_path, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
+import struct
 import subprocess
 import tarfile
 
@@ -300,10 +301,8 @@ int main(void) {
 """
 
 
-def test_cycles_of_operators_are_recorded(tmp_path, capsys):
-    """A command with the same dimensions reads the record."""
+def test_cycles_of_operators_are_recorded(tmp_path):
     model = CASES["tagger"].make()
-    onnx.save(model, tmp_path / "net.onnx")
     library = tvmrt.compile(model, dims={"seq": 30}, target="cortex-m4", profile=True, **C)
     library.export_sources(tmp_path)
     (tmp_path / "main.c").write_text(PROFILED)
@@ -312,12 +311,9 @@ def test_cycles_of_operators_are_recorded(tmp_path, capsys):
     program = str(tmp_path / "program")
     subprocess.run(["cc", *STRICT, *flags, *sources, "-lm", "-o", program], check=True)
     subprocess.run([program], cwd=tmp_path, check=True)
-    words = [str(tmp_path / name) for name in ("net.onnx", "dump.bin")]
-    assert cli.main(["replay", *words, "--dim", "seq<=30", "--json"]) == 0
-    records = json.loads(capsys.readouterr().out)["records"]
-    assert [row["cycles"] for row in records] == [7] * len(library.program.steps)
-    assert cli.main(["replay", *words, "--shape", "ids=30,1"]) == 2
-    assert "the dump is not of" in capsys.readouterr().err
+    records = (tmp_path / "dump.bin").read_bytes()[44:]  # after the header
+    cycles = [row[2] for row in struct.iter_unpack("<HHIIII", records)]
+    assert cycles == [7] * len(library.program.steps)
 
 
 def test_networks_of_an_image_have_dimensions_of_their_own(tmp_path, capsys):

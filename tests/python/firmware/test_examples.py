@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,6 @@ from boards import BOARDS, run_image
 from firmware_program import DIGITS
 from onnx import helper
 from onnx_graph import model
-
-from tvmrt.cli import main
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "firmware"
 TOOLS = {
@@ -186,7 +185,7 @@ int main(void) {
 
 
 @pytest.mark.slow
-def test_records_survive_a_reset(board, tmp_path, capsys):
+def test_records_survive_a_reset(board, tmp_path):
     """Start-up code clears variables, but not the section of the record and the workspace."""
     build, boards = Path(f"{tmp_path}-trace"), EXAMPLE / "boards"
     make(tmp_path, "all", "APP=any_network", "TRACE=1", f"MODEL={DIGITS}/digits_f32.onnx")
@@ -202,15 +201,8 @@ def test_records_survive_a_reset(board, tmp_path, capsys):
         check=True,
     )  # fmt: skip
     run_image(machine, tmp_path / "reset.elf", tmp_path, timeout=600)
-    np.savez(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 8), np.float32))
-    model_file, dump, inputs = (
-        DIGITS / "digits_f32.onnx",
-        tmp_path / "trace.bin",
-        tmp_path / "in.npz",
-    )
-    assert main(["replay", str(model_file), str(dump), "--inputs", str(inputs)]) == 1
-    finding = capsys.readouterr().out.splitlines()[-1]
-    assert "depthwise (nodes depthwise, relu3), is the first operator that did not" in finding
+    header = struct.unpack_from("<IHHI20sIII", (tmp_path / "trace.bin").read_bytes())
+    assert header[6] == 3, "records: the input, and the two operators before the reset"
 
 
 @pytest.mark.slow

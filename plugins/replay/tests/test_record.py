@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import random
 import struct
 import subprocess
 
 import numpy as np
+import onnx
 import pytest
 from boards import BOARDS, build_library, count_text, link_image, run_image
-from damage import damaged_bytes
 from firmware_program import DIGITS, build
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.cli import main, trace_dump
+from tvmrt.cli import main
 from tvmrt.compiler.codegen.firmware.trace import merged_axes
 from tvmrt.compiler.ir.strided import Strided
+from tvmrt.plugins.replay import dump as trace_dump
 
 C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True, "module_name": "net"}
 
@@ -38,7 +38,7 @@ int main(void) {
 %(structs)s
   FILE *in = fopen("inputs.bin", "rb"), *out = fopen("dump.bin", "wb");
   if (in == NULL || out == NULL) return 1;
-  while (fread(input, TVMGEN_NET_IMAGE_SIZE, 1, in) == 1) {
+  while (fread(input, %(size)s, 1, in) == 1) {
 %(call)s
   }
   if (fwrite(&tvmgen_net_trace, sizeof(tvmgen_net_trace), 1, out) != 1) return 3;
@@ -65,13 +65,20 @@ def dump_on_this_machine(
     cycles = "uint32_t tvmrt_platform_cycles(void);\nstatic uint32_t now;\n"
     cycles += "uint32_t tvmrt_platform_cycles(void) { return now += 7; }"
     structs = STRUCTS if options.get("interface_api", "c") == "c" else ""
-    texts = {"cycles": cycles, "call": call, "structs": structs}
+    size = "TVMGEN_NET_X_SIZE" if options.get("dims") else "TVMGEN_NET_IMAGE_SIZE"
+    texts = {"cycles": cycles, "call": call, "structs": structs, "size": size}
     (folder / "main.c").write_text(MAIN % texts)
     images.tofile(folder / "inputs.bin")
     sources = [folder / "main.c", *sorted((folder / "out").glob("*.c"))]
     program = build(folder, sources, [folder / "out"], sanitizers)
     subprocess.run([program], cwd=folder, check=True)
     return folder / "dump.bin"
+
+
+@pytest.fixture(scope="session")
+def images() -> np.ndarray:
+    with np.load(DIGITS / "digits_test.npz") as archive:
+        return (archive["images"][:60].astype(np.float32) / 16).reshape(-1, 1, 1, 8, 8)
 
 
 def replay(network, dump, *arguments: str, image=None, capsys=None) -> tuple[int, dict]:
@@ -105,7 +112,9 @@ def test_board_record_matches_the_host(board, kind, images, tmp_path, capsys):
     library = build_library(tmp_path / "net.tar", machine, tmp_path / "net", STRICT_SMALL)
     cycles = count_text(machine) + "uint32_t tvmrt_platform_cycles(void);\n"
     cycles += "uint32_t tvmrt_platform_cycles(void) { return count_now(); }"
-    (tmp_path / "main.c").write_text(MAIN % {"cycles": cycles, "call": RUN, "structs": STRUCTS})
+    (tmp_path / "main.c").write_text(
+        MAIN % {"cycles": cycles, "call": RUN, "structs": STRUCTS, "size": "TVMGEN_NET_IMAGE_SIZE"}
+    )
     includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
     image = link_image(
         machine, [tmp_path / "main.c"], [library], tmp_path / "image.elf", includes,
@@ -326,53 +335,22 @@ def test_options_that_contradict_are_refused(options, match):
         tvmrt.compile(DIGITS / "digits_f32.onnx", **options)
 
 
-def header(**changes) -> bytes:
-    fields = {"magic": 0x52545654, "version": 1, "what": 3, "network": 0, "target": b"cortex-m4",
-              "capacity": 1, "count": 1, "next": 0, **changes}  # fmt: skip
-    return struct.pack("<IHHI20sIII", *fields.values())
+OPEN_SIZE_CALL = """\
+    struct tvmgen_net_dims dims = {2};
+    if (tvmgen_net_run(&inputs, &outputs, &dims) != 0) return 2;"""
 
 
-@pytest.mark.parametrize(
-    "data, match",
-    [
-        pytest.param(b"", "has 0 bytes, fewer than a trace header (44)", id="empty"),
-        pytest.param(
-            header(magic=1) + bytes(20), "does not start with the trace magic", id="magic"
-        ),
-        pytest.param(header(version=9) + bytes(20), "has trace version 9", id="version"),
-        pytest.param(header() + bytes(19), "ends after 63 of 64 bytes", id="short"),
-        pytest.param(header(count=2) + bytes(20), "is damaged: 2 records", id="count"),
-        pytest.param(header(next=1) + bytes(20), "is damaged: 1 records at 1", id="next"),
-        pytest.param(header(capacity=0, count=0), "contains no record", id="none"),
-        pytest.param(header(target=b"toaster") + bytes(20), "target toaster is not", id="target"),
-        pytest.param(header() + bytes(20), "the dump is not of", id="other-network"),
-    ],
-)
-def test_dump_of_another_network_is_refused(data, match, tmp_path, capsys):
-    (tmp_path / "dump.bin").write_bytes(data)
-    code, report = replay(DIGITS / "digits_f32.onnx", tmp_path / "dump.bin", capsys=capsys)
-    assert code == 2
-    assert match in report["error"] and "defect" not in report["error"]
-
-
-def test_damaged_dumps_are_refused_without_a_crash():
-    source = random.Random(5)
-    whole = header(capacity=3, count=3, next=1) + bytes(range(60))
-    refused = 0
-    for _ in range(2000):
-        try:
-            dump = trace_dump.parse(damaged_bytes(whole, source), "dump")
-            assert sum(map(len, dump.runs)) <= 3
-        except ValueError:
-            refused += 1
-    assert 500 < refused < 2000
-
-
-def test_big_endian_dump_is_read():
-    record = (0, 0, 5, 0x12345678, 1, 2)
-    both = []
-    for order in "<>":
-        head = struct.pack(order + "IHHI20sIII", 0x52545654, 1, 3, 9, b"host", 1, 1, 0)
-        both.append(trace_dump.parse(head + struct.pack(order + "HHIIII", *record), "dump"))
-    assert both[0] == both[1]
-    assert both[0].runs == [[trace_dump.Record(*record)]]
+def test_a_network_with_dimensions_is_read_with_the_same_ones(tmp_path, capsys):
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(network, tmp_path / "net.onnx")
+    options = {"dims": {"n": 4}, "profile": True}
+    dump = dump_on_this_machine(
+        network, np.zeros(64, np.float32), tmp_path, OPEN_SIZE_CALL, **options
+    )
+    code, report = replay(tmp_path / "net.onnx", dump, "--dim", "n<=4", capsys=capsys)
+    assert code == 0, report
+    assert [r["cycles"] for r in report["records"]] == [7]
+    code, report = replay(tmp_path / "net.onnx", dump, "--shape", "x=4", capsys=capsys)
+    assert code == 2 and "the dump is not of" in report["error"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import trace_dump
-from tvmrt.compiler.codegen.target import get_target
-from tvmrt.compiler.export.toolchain import build_library
+from tvmrt.compiler.sdk.codegen import get_target
+from tvmrt.compiler.sdk.export import build_library
+from tvmrt.plugins.replay import dump
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from tvmrt.compiler.sdk.export import CompiledLibrary
 
 NAME = "replay"  # module name of the network in its C code
 
@@ -33,7 +35,9 @@ TVM_DLL const void *replay_trace(uint32_t *num_bytes) {{
 """
 
 
-def run(library, inputs: Mapping[str, np.ndarray], folder: Path, cc: str | None) -> trace_dump.Dump:
+def run(
+    library: CompiledLibrary, inputs: Mapping[str, np.ndarray], folder: Path, cc: str | None
+) -> dump.Dump:
     """Build a network compiled with the C interface and recording, run it once, return the dump.
 
     Raises CompileError without a C compiler, ValueError if the network returns an error.
@@ -47,7 +51,7 @@ def run(library, inputs: Mapping[str, np.ndarray], folder: Path, cc: str | None)
     return _call(ctypes.CDLL(str(shared)), library.summary, inputs)
 
 
-def _call(code: ctypes.CDLL, summary, inputs: Mapping[str, np.ndarray]) -> trace_dump.Dump:
+def _call(code: ctypes.CDLL, summary: Any, inputs: Mapping[str, np.ndarray]) -> dump.Dump:
     import numpy as np
 
     given = [np.ascontiguousarray(inputs[t.name]) for t in summary.inputs]
@@ -59,7 +63,7 @@ def _call(code: ctypes.CDLL, summary, inputs: Mapping[str, np.ndarray]) -> trace
     size = ctypes.c_uint32()
     code.replay_trace.restype = ctypes.c_void_p
     data = ctypes.string_at(code.replay_trace(ctypes.byref(size)), size.value)
-    return trace_dump.parse(data, "the host's own trace")
+    return dump.parse(data, "the host's own trace")
 
 
 def _struct(arrays: list[np.ndarray]) -> ctypes.Array:
