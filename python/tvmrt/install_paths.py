@@ -7,6 +7,7 @@ An installed package contains them; in a source tree they are at its top. For li
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 PACKAGE = os.path.dirname(os.path.realpath(__file__))
 _SOURCE_ROOT = os.path.dirname(os.path.dirname(PACKAGE))
@@ -16,18 +17,33 @@ with open(os.path.join(PACKAGE, "VERSION"), encoding="ascii") as _file:
 
 
 def find_include_path() -> list[str]:
-    """Return the include folders for a C compiler (``-I``).
+    """Return the include folders for a C compiler (``-I``): tvmrt's, then those of plug-ins.
 
     Raises
     ------
     FileNotFoundError
-        If the headers are neither in the package nor in a source tree around it.
+        If the headers are neither in the package nor in a source tree around it, or if those of a
+        plug-in are missing.
     """
     for root in (PACKAGE, _SOURCE_ROOT):
         folder = os.path.join(root, "include")
         if os.path.isfile(os.path.join(folder, "tvm", "runtime", "c_backend_api.h")):
-            return [folder]
+            return [folder, *_plugin_folders()]
     raise FileNotFoundError(f"the C headers are missing from {PACKAGE}; install the package again")
+
+
+def _plugin_folders() -> Iterator[str]:
+    """Yield the include folders of plug-ins that bring headers of kernels."""
+    from tvmrt import plugin  # it may not be complete yet when this module is imported
+
+    for key in plugin.keys("headers"):
+        folder = str(plugin.find("headers", key))
+        if not os.path.isdir(os.path.join(folder, "tvm", "runtime", "kernels")):
+            raise FileNotFoundError(
+                f"the plug-in {plugin.owner_of('headers', key)} names {folder} for its headers "
+                f"{key}, but there is no tvm/runtime/kernels in it; install the plug-in again"
+            )
+        yield folder
 
 
 def find_firmware_path() -> str:

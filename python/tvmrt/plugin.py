@@ -27,7 +27,7 @@ VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; each key of a table belongs to one plug-in.
 TABLES = (
     "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
-    "connections", "targets", "boards", "passes",
+    "connections", "targets", "boards", "passes", "board_kernels", "headers", "tolerances",
 )  # fmt: skip
 NETWORKS = (".onnx",)  # file suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # never left to a plug-in
@@ -77,6 +77,12 @@ class Plugin:
         ``tvmrt.compiler.sdk.codegen``, which have this name, too.
     passes
         Maps the name of a pass to a ``tvmrt.compiler.sdk.pipeline.GraphPass``.
+    board_kernels
+        Maps ``"int8/NAME"`` or ``"float32/NAME"``, by the kind of layers, to a ``MicroKernel``.
+    headers
+        Maps a name to an include folder; its ``tvm/runtime/kernels`` has the headers of kernels.
+    tolerances
+        Maps (ONNX domain, operator) to the part of its maximum by which a result may be off.
     """
 
     name: str
@@ -95,6 +101,9 @@ class Plugin:
     targets: Mapping[str, str] = field(default_factory=dict)
     boards: Mapping[str, str] = field(default_factory=dict)
     passes: Mapping[str, str] = field(default_factory=dict)
+    board_kernels: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tolerances: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 class Importer:

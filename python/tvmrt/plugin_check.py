@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+_BY_OPERATOR = ("operators", "tolerances")  # tables whose keys are pairs: domain, operator
+
 
 def malformed(plugin: Any, tables: Iterable[str]) -> str | None:
     """Return a sentence about a field with a wrong type; None if all are right."""
@@ -17,8 +19,8 @@ def malformed(plugin: Any, tables: Iterable[str]) -> str | None:
         if not isinstance(rows, Mapping):
             return f"{table} is {rows!r}, not a mapping of names to references"
         for key, reference in rows.items():
-            parts = key if table == "operators" and isinstance(key, tuple) else (key,)
+            parts = key if table in _BY_OPERATOR and isinstance(key, tuple) else (key,)
             texts = all(isinstance(each, str) for each in (*parts, reference))
-            if not texts or len(parts) != 1 + (table == "operators"):
+            if not texts or len(parts) != 1 + (table in _BY_OPERATOR):
                 return f"{table} has {key!r}: {reference!r}; give texts, 'module:attribute'"
     return None

@@ -32,11 +32,11 @@ def command(as_json: bool, **requested: bool) -> None:
 
     from tvmrt import libinfo
 
-    include = libinfo.find_include_path()[0]
+    include, *others = libinfo.find_include_path()
     folder = str(Path(libinfo.find_lib_path("libtvm_runtime.so")[0]).parent)
     firmware = libinfo.find_firmware_path()
     values = {
-        "cflags": shlex.join([f"-I{include}"]),
+        "cflags": shlex.join([f"-I{each}" for each in (include, *others)]),
         "libs": shlex.join([f"-L{folder}", f"-Wl,-rpath,{folder}", "-ltvm_runtime"]),
         "includes": include,
         "prefix": str(Path(include).parent),

@@ -1,9 +1,9 @@
 """Allowed error of a result compared with a reference, by the type of its elements.
 
 - floats: ``|error| <= 1e-3 |right| + max(1e-4 max|right|, 10 noise, 1e-6)``, element by element
-- results of bfloat16 matmuls, or of a DynamicQuantizeLSTM, whose state has 8 bits in onnxruntime:
-  ``|error| <= 2**-6 max|right|`` after one layer. After a network, which may amplify the error,
-  half of max|right|; measure the effect on accuracy with real data
+- results of bfloat16 matmuls: ``|error| <= 2**-6 max|right|`` after one layer; of operators with a
+  tolerance t of a plug-in: ``|error| <= t max|right|``. After a network, which may amplify the
+  error, half of max|right|; measure the effect on accuracy with real data
 - floats compared with a reference that quantises activations to 8 bits, unlike tvmrt:
   ``|error| <= 2**-4 max|right|``
 - results of a node in bfloat16: ``|error| <= 2**-6 max|right|``; of a network, that for each such
@@ -22,6 +22,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tvmrt import plugin
+from tvmrt.compiler.operator_key import domain_of
+
 # Allowed errors in reduced precision: of one layer, and of a whole network.
 ROUNDED_LAYER, ROUNDED_NETWORK = 2.0**-6, 0.5
 INT8_ACTIVATION_TOLERANCE = (
@@ -30,6 +33,24 @@ INT8_ACTIVATION_TOLERANCE = (
 
 if TYPE_CHECKING:
     import numpy as np
+    import onnx
+
+
+def of_plugins(model: onnx.ModelProto, with_followers: bool = False) -> dict[str, float]:
+    """Return the allowed errors, relative to the maximum, of results of operators for which a
+    plug-in states one, by tensor name.
+
+    ``with_followers``: of these and of the tensors computed from them, in a whole network.
+    """
+    allowed: dict[str, float] = {}
+    growth = ROUNDED_NETWORK / ROUNDED_LAYER if with_followers else 1.0
+    for node in model.graph.node:
+        found = [allowed[name] for name in node.input if name in allowed and with_followers]
+        own = plugin.find("tolerances", (domain_of(node.domain), node.op_type))
+        found += [] if own is None else [min(growth * own, ROUNDED_NETWORK)]
+        if found:
+            allowed.update(dict.fromkeys(filter(None, node.output), max(found)))
+    return allowed
 
 
 @dataclass(frozen=True)

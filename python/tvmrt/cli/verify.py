@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tvmrt.cli.session import Session
 
 ROWS_SHOWN = 20
-INT8_STATE_OPERATOR = "com.microsoft::DynamicQuantizeLSTM"
 
 
 @click.command("verify", cls=connections.ConnectedCommand, rows=())
@@ -67,10 +66,10 @@ def command(
     A network of another format is compared with the reference kernels of that format's runtime; its
     integers must be equal.
 
-    With --precision bf16 or int8, and after a DynamicQuantizeLSTM, outputs may be off by half of
-    their maximum, because a network may amplify rounding errors by any amount, and so may results
-    of an If, a Loop or a function with rounded layers inside. Rely on the comparison of every node
-    then, not on --outputs-only.
+    With --precision bf16 or int8, and after an operator for which a plug-in allows rounding, such
+    as DynamicQuantizeLSTM, outputs may be off by half of their maximum, because a network may
+    amplify rounding errors by any amount, and so may results of an If, a Loop or a function with
+    rounded layers inside. Rely on the comparison of every node then, not on --outputs-only.
 
     MODEL may also be a Python file of operators: each body of each operator is then compared with
     its Python reference on random operands.
@@ -138,9 +137,11 @@ def _check_outputs(
     """Compare the outputs of the network; also return the name of the reference."""
     rows, judge = [], ""
     runs, known, reduced = _run(model, tried, threads, choices)
-    inexact = _makers(model) if reduced else _int8_state_tensors(model, with_followers=True)
     rounded = verify_differences.bfloat16_outputs(model)
-    rounded.update(dict.fromkeys(inexact, tolerance.ROUNDED_NETWORK))
+    if reduced:
+        rounded.update(dict.fromkeys(_makers(model), tolerance.ROUNDED_NETWORK))
+    else:
+        rounded.update(tolerance.of_plugins(model, with_followers=True))
     steps = onnx_reference.dequantize_scales(model)
     for trial, actual in zip(tried, runs):
         compare = partial(
@@ -167,7 +168,7 @@ def _check_nodes(
     rows, judge = [], ""
     # all tensors are kept, so that no plan fits the limit
     runs, known, reduced = _run(observed, tried, threads, {**choices, "ram": None})
-    rounded = dict.fromkeys(_int8_state_tensors(model), tolerance.ROUNDED_LAYER)
+    rounded = tolerance.of_plugins(model)
     rounded.update(node_names.rounded_tensors(model, reduced))
     alone = {onnx_reference.ISOLATED_PREFIX + name: each for name, each in known.items()}
     for trial, actual in zip(tried, runs):
@@ -254,20 +255,6 @@ def _makers(model: onnx.ModelProto) -> dict[str, str]:
 
 def _label(node: onnx.NodeProto) -> str:
     return f"{node.op_type} {node.name}".strip()
-
-
-def _int8_state_tensors(model: onnx.ModelProto, with_followers: bool = False) -> set[str]:
-    """Return the results of nodes whose state onnxruntime rounds to 8 bits at each step but tvmrt
-    keeps in floats; with ``with_followers``, also the tensors computed from them."""
-    from tvmrt.compiler.operator_key import operator_name
-
-    tensors: set[str] = set()
-    for node in model.graph.node:
-        if operator_name(node) == INT8_STATE_OPERATOR or (
-            with_followers and not tensors.isdisjoint(node.input)
-        ):
-            tensors.update(filter(None, node.output))
-    return tensors
 
 
 def _print(

@@ -40,13 +40,18 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
 
 def _follow(text: str, folder: Path, known: Mapping[str, bool], headers: dict[str, str]) -> None:
     """Add the headers that a text includes, directly or indirectly, under the known conditions."""
-    root = Path(find_include_path()[0])
+    roots = [Path(each) for each in find_include_path()]
     for name in _includes(text, known):
-        paths = (Path(os.path.normpath(folder / name)), Path(name))
-        path = next((each for each in paths if (root / each).is_file()), None)
-        if path is not None and str(path) not in headers:
-            headers[str(path)] = inner = (root / path).read_text()
-            _follow(inner, path.parent, known, headers)
+        paths = [
+            (root, path)
+            for path in (Path(os.path.normpath(folder / name)), Path(name))
+            for root in roots
+            if (root / path).is_file()
+        ]
+        for root, path in paths[:1]:
+            if str(path) not in headers:
+                headers[str(path)] = inner = (root / path).read_text()
+                _follow(inner, path.parent, known, headers)
 
 
 def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:

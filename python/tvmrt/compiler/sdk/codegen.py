@@ -17,15 +17,28 @@ from tvmrt.compiler.codegen.pools import pool_symbol
 from tvmrt.compiler.codegen.pools import symbol as memory_pool_symbol
 from tvmrt.compiler.codegen.target import FIRMWARE, Target, get_target, is_unhosted, target_names
 from tvmrt.compiler.codegen.window.boards.board_lowering import BoardLowering
-from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayerI8
+from tvmrt.compiler.codegen.window.boards.kernel import (
+    MicroKernel,
+    MicroWeights,
+    pad_to_multiple,
+)
+from tvmrt.compiler.codegen.window.boards.layer_f32 import MicroLayerF32
+from tvmrt.compiler.codegen.window.boards.layer_i8 import (
+    MicroLayerI8,
+    dense_kernel,
+    im2col_buffer_of,
+    pack_windows,
+)
+from tvmrt.compiler.codegen.window.boards.shape import Im2colBuffer, LineBuffer, row_line_buffer
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 
 __all__ = [
-    "BoardLowering", "CallLines", "FIRMWARE", "Function", "McuFamily", "MicroLayerI8",
-    "PACKED_SUFFIX", "Parameter", "Sources", "Target", "board_names", "call", "comma_separated",
+    "BoardLowering", "CallLines", "FIRMWARE", "Function", "Im2colBuffer", "LineBuffer",
+    "McuFamily", "MicroKernel", "MicroLayerF32", "MicroLayerI8", "MicroWeights", "PACKED_SUFFIX",
+    "Parameter", "Sources", "Target", "board_names", "call", "comma_separated", "dense_kernel",
     "dynamic_dim_members", "find_mcu_family", "firmware_header_name", "get_target",
-    "identifier", "include_guard", "input_tensors", "is_pair", "is_unhosted",
+    "identifier", "im2col_buffer_of", "include_guard", "input_tensors", "is_pair", "is_unhosted",
     "memory_pool_symbol", "module_name_of", "network_hash", "operator_header_name",
-    "output_tensors", "pool_symbol", "prefix_of", "tables_in", "target_names",
-    "traced_tensors", "wrap",
+    "output_tensors", "pack_windows", "pad_to_multiple", "pool_symbol", "prefix_of",
+    "row_line_buffer", "tables_in", "target_names", "traced_tensors", "wrap",
 ]  # fmt: skip

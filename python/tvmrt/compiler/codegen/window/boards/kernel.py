@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from tvmrt import plugin
 from tvmrt.compiler.ir.rounding import round_up
 
 from ...c.formatting import call
@@ -23,6 +24,7 @@ class BoardLayer(Protocol):
     def shape(self) -> MicroShape: ...
 
 
+KINDS = ("int8", "float32")  # of layers, and the packages with their kernels
 Layer = TypeVar("Layer", bound=BoardLayer)
 
 
@@ -46,7 +48,8 @@ class MicroKernel(Generic[Layer]):
     Parameters
     ----------
     header
-        File in ``include/tvm/runtime/kernels``.
+        File in ``include/tvm/runtime/kernels``, or in that folder of a plug-in's ``headers``; of
+        integer kernels with ``_i8`` in its name.
     name
         Prefix of the C functions: ``NAME_run`` takes the layer's struct and its data; ``NAME_rows``
         of a depthwise kernel computes some rows of a layer (``board/partial_rows.h``).
@@ -92,6 +95,23 @@ class KernelRegistry(dict[str, MicroKernel[Layer]]):
     def __init__(self, package: str, path: Iterable[str]) -> None:
         names = [each.name for each in pkgutil.iter_modules(path)]
         super().__init__({name: import_module(f"{package}.{name}").KERNEL for name in names})
+        self.kind = package.rpartition(".")[2]
+
+    def of_plugins(self) -> list[MicroKernel[Layer]]:
+        """Return the kernels that plug-ins add. ValueError if one is not of a known kind."""
+        added = []
+        for key in plugin.keys("board_kernels"):
+            kind, _, name = key.partition("/")
+            kernel = plugin.find("board_kernels", key)
+            if kind not in KINDS or not name or not isinstance(kernel, MicroKernel):
+                raise ValueError(
+                    f"the plug-in {plugin.owner_of('board_kernels', key)} adds the board kernel "
+                    f"{key!r}; its name must be {' or '.join(f'{each}/NAME' for each in KINDS)}, "
+                    "and it must be a MicroKernel"
+                )
+            if kind == self.kind:
+                added.append(kernel)
+        return added
 
     def choose(
         self, layer: Layer, board: frozenset[str], by_rows: bool = False
@@ -102,7 +122,7 @@ class KernelRegistry(dict[str, MicroKernel[Layer]]):
         """
         fit = (
             each
-            for each in self.values()
+            for each in (*self.values(), *self.of_plugins())
             if each.required_features <= board and (each.cost or not by_rows)
         )
         ordered = sorted(fit, key=lambda kernel: (not kernel.required_features, kernel.cost))
