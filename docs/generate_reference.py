@@ -2,10 +2,9 @@
 
 The pages in ``docs/reference`` and their sources: ``command-line.md``: the help of the commands;
 ``json.md``: the schemas of the output; ``c.md``: headers; ``operators.md``: the operators'
-contracts; ``plugin-sdk.md``: what plug-ins import; a part of ``accuracy.md``: the table of
-differences. Plug-ins have a page of their commands in their folder ``docs``. A file
-``reference_pages.py`` there defines more pages (``PAGES``). A C header with names of operators is
-made from the contracts, too. A test fails if a file is out of date.
+contracts; ``plugin-sdk.md``: what plug-ins import. Plug-ins have a page of their commands in their
+folder ``docs``. A file ``reference_pages.py`` there defines more pages (``PAGES``). A C header with
+names of operators is made from the contracts, too. A test fails if a file is out of date.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from runpy import run_path
 
 import c_reference
 import click
-import differences_reference
 import json_reference
 import operator_reference
 import sdk_reference
@@ -144,7 +142,6 @@ def command_line() -> str:
 
 
 PAGES = {
-    "accuracy.md": differences_reference.page,
     "c.md": c_reference.page,
     "command-line.md": command_line,
     "json.md": json_reference.page,

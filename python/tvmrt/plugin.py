@@ -82,7 +82,7 @@ class Plugin:
     headers
         Maps a name to an include folder; its ``tvm/runtime/kernels`` has the headers of kernels.
     tolerances
-        Maps (ONNX domain, operator) to the part of its maximum by which a result may be off.
+        Maps (ONNX domain, operator) to the allowed error, relative to the maximum of a result.
     """
 
     name: str

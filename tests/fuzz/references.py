@@ -19,8 +19,8 @@ import flatbuffers
 import numpy as np
 import onnx
 
+from tvmrt.cli.split_evaluation import nodes_to_evaluate, run_with_reference
 from tvmrt.compiler.differences import Judge, differences_of
-from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate, run_with_reference
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
 

@@ -319,8 +319,8 @@ def _by_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool, with_data: bool
 ) -> tuple[dict[str, Any], str]:
     """Return every output by name, and the reference: onnxruntime except where it is wrong."""
+    from tvmrt.cli import split_evaluation
     from tvmrt.cli.onnxruntime_session import run_onnxruntime
-    from tvmrt.compiler.differences import split_evaluation
 
     def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
         return run_onnxruntime(part, feeds, optimise)
@@ -340,7 +340,7 @@ def _by_onnxruntime(
 
 def _name_of_reference(model: onnx.ModelProto, chosen: Mapping[int, Sequence[str]]) -> str:
     """Return the name of onnxruntime, with the nodes that the reference evaluator ran."""
-    from tvmrt.compiler.differences.split_evaluation import NO_KERNEL
+    from tvmrt.cli.split_evaluation import NO_KERNEL
 
     if not chosen:
         return "onnxruntime"

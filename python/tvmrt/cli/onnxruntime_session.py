@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmrt.cli.split_evaluation import RejectedNetwork
 from tvmrt.compiler.differences.lookup import types_of
-from tvmrt.compiler.differences.split_evaluation import RejectedNetwork
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,8 +1,8 @@
 """Table of results that differ on purpose from those of other runtimes.
 
-Each row of :data:`TABLE` has operators, a condition on their nodes, tvmrt's result and the reason,
-runtimes that agree and that differ, and the judge of a result. ``tvmrt verify``, the random graphs
-of ``tests/fuzz``, the operator tests and ``docs/reference/accuracy.md`` read it.
+Each row of :data:`TABLE` has operators, a condition on their nodes, the runtimes that differ, and
+the judge of a result. Constant folding, ``tvmrt verify`` and tests read it. The page
+``docs/reference/accuracy.md`` says for each row what tvmrt computes and why.
 
     intentional_differences(node, opset, types)   rows that apply to one node
     differences_of(model)                         rows that apply to each node of a network

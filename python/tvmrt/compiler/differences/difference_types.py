@@ -7,19 +7,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-ORT, REFERENCE, TEXT = "onnxruntime", "the ONNX reference evaluator", "the standard's text"
-
 
 class Judge(Enum):
     """Source of the correct result of a node that a row applies to."""
 
     ONNXRUNTIME = "onnxruntime"  # it agrees: others differ
-    REFERENCE = REFERENCE
-    EXACT = (
-        "exact arithmetic"  # an operator of `exact_reference.py` in the ONNX reference evaluator
-    )
-    RULE = "a rule"  # no runtime: tests of tvmrt check the operator against the rule of the row
-    UNDEFINED = "nobody"  # the result is undefined and is not compared
+    REFERENCE = "the reference evaluator"
+    # an operator of `exact_reference.py` in the ONNX reference evaluator
+    EXACT = "exact arithmetic"
+    RULE = "this rule"  # no runtime: tests of tvmrt check the operator against the rule of the row
+    UNDEFINED = "not compared"  # the result is undefined
 
 
 @dataclass(frozen=True)
@@ -64,44 +61,32 @@ class NodeView:
         return self.attributes.get(name, default)
 
 
-def always(node: NodeView) -> bool:
-    """Condition of a row that applies to all nodes of its operators."""
-    return True
-
-
 @dataclass(frozen=True)
 class Difference:
-    """Row: tvmrt returns ``ours`` for nodes of ``operators`` that meet ``condition``. Operators
-    are ``domain:Operator`` outside of the standard's domain, ``tflite:OPERATOR`` in .tflite files.
+    """Row: results of nodes of ``operators`` for which ``applies`` differ in some runtimes.
 
-    ``applies`` is the condition as a function, ``condition`` as text. ``data``: the condition
-    depends on run-time values, so most runs of such a node show no difference. ``steps``: maximum
-    difference of others in steps of an integer result.
+    Operators are ``domain:Operator`` outside of the standard's domain. ``differs``: "onnxruntime",
+    "evaluator" (the ONNX reference evaluator). ``data``: it depends on run-time values, so most
+    runs of such a node show no difference.
     """
 
     name: str
     operators: tuple[str, ...]
-    condition: str
-    ours: str
-    why: str
-    agrees: tuple[str, ...]
-    differs: tuple[str, ...]
     judge: Judge
-    applies: Callable[[NodeView], bool] = always
-    data: bool = False
-    steps: int = 0
+    differs: frozenset[str]
+    applies: Callable[[NodeView], bool]
+    data: bool
 
     @property
     def onnxruntime_differs(self) -> bool:
         """Return whether onnxruntime differs, and the standard or a rule of the row decides."""
-        differs = any(text.startswith(ORT) for text in self.differs)
-        return differs and self.judge in (Judge.EXACT, Judge.REFERENCE, Judge.RULE)
+        decided = self.judge in (Judge.EXACT, Judge.REFERENCE, Judge.RULE)
+        return decided and "onnxruntime" in self.differs
 
     @property
     def evaluator_differs(self) -> bool:
         """Return whether the ONNX reference evaluator with exact operators differs."""
-        differs = any(text.startswith(REFERENCE) for text in self.differs)
-        return differs and self.judge is not Judge.EXACT
+        return "evaluator" in self.differs and self.judge is not Judge.EXACT
 
     def applies_to(self, node: NodeView) -> bool:
         """Return whether the row applies to a node."""

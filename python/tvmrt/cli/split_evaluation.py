@@ -1,6 +1,6 @@
 """Run a network in parts: some nodes run in a runtime, the others in the ONNX evaluator.
 
-The evaluator, with the exact operators of ``exact_reference.py``, runs nodes for which the table of
+The evaluator, with exact operators, runs nodes for which the table of
 differences names it as the judge, and nodes that the runtime rejects. The runtime runs all others,
 in as few parts as their order allows.
 """
@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .difference_types import Difference, Judge, NodeView
-from .lookup import differences_of
-from .table import TABLE
+from tvmrt.compiler.differences import TABLE, Difference, Judge, NodeView, differences_of
 
 if TYPE_CHECKING:
     import onnx
@@ -242,7 +240,7 @@ def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
     from onnx.inliner import inline_local_functions
     from onnx.reference import ReferenceEvaluator
 
-    from .exact_reference import evaluators  # imports numpy
+    from tvmrt.compiler.differences.exact_reference import evaluators  # imports numpy
 
     if model.functions:  # functions may not use additional operators in it
         model = inline_local_functions(model)
