@@ -6,9 +6,8 @@ _STRINGS = "tvmrt.plugins.onnx_text.operators.strings"
 
 PLUGIN = Plugin(
     name="onnx_text",
-    summary="operators that make strings and look into them: regular expressions, n-grams",
+    summary="operators that make strings and look into them: parts, tokens, n-grams",
     operators={
-        ("", "RegexFullMatch"): _STRINGS,
         ("", "StringConcat"): _STRINGS,
         ("", "StringNormalizer"): _STRINGS,
         ("", "StringSplit"): _STRINGS,

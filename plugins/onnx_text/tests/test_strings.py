@@ -88,24 +88,6 @@ def test_normalised_as_onnxruntime_does(sensitive):
             assert array.tolist() == wanted.get(name, kept)
 
 
-PATTERNS = [
-    "", "a*", "(ab|cd)+", r"[^a-c]{2,3}", r"\w+@\w+\.(com|net)", r"^\d{1,3}(\.\d{1,3}){3}$", ".",
-    r".*\bword\b.*", r"(\W|^)x\B.*", "[[:alpha:]]+[0-9]*", "[ä-ü日]+", r"\x41\x{65e5}", "a{,2}",
-    "(?:a|b)(?P<n>c)?", r"[\]\-a]+", "a??b+?", "[^\\n]*é", r"[\s\S]*",
-]  # fmt: skip
-SUBJECTS = [
-    "", "a", "aaa", "abcd", "xyz", "me@site.net", "192.168.0.1", "a word here", "swords", "xylo",
-    " xyz", "abc12", "äü日", "A日", "a{,2}", "bc", "]-a", "bb", "café", "日", "line\nfeed", "x",
-]  # fmt: skip
-
-
-def test_patterns_match_what_re2_matches():
-    nodes = [node("RegexFullMatch", ["x"], f"y{i}", pattern=p) for i, p in enumerate(PATTERNS)]
-    outputs = [(n.output[0], TensorProto.BOOL) for n in nodes]
-    model = network(nodes, [("x", STRING, [len(SUBJECTS)])], outputs)
-    compare(model, {"x": strings(*SUBJECTS)})
-
-
 def test_encoders_and_ngrams_take_strings():
     keys = ["a", "bc", "日本", ""]
     ml = "ai.onnx.ml"
@@ -197,14 +179,8 @@ def test_refused_by_name():
     with pytest.raises(UnsupportedError, match=r"y \(it handles strings, which are not supported"):
         pipeline.compile(joined(), target="cortex-m4")
     bad = network(
-        [node("RegexFullMatch", ["x"], "y", pattern="(?i)a")],
+        [node("RegexFullMatch", ["x"], "y", pattern="a")],
         [("x", STRING, [2])], [("y", TensorProto.BOOL)],
     )  # fmt: skip
-    with pytest.raises(UnsupportedError, match=r"y .*flags or a lookaround at 2"):
+    with pytest.raises(UnsupportedError, match=r"RegexFullMatch: it handles strings; do that"):
         pipeline.compile(bad)
-    many = network(
-        [node("RegexFullMatch", ["x"], "y", pattern=".*a.{14}")],
-        [("x", STRING, [2])], [("y", TensorProto.BOOL)],
-    )  # fmt: skip
-    with pytest.raises(UnsupportedError, match="needs more than 2000 states"):
-        pipeline.compile(many)

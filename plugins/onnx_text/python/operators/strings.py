@@ -13,7 +13,7 @@ from tvmrt.compiler.sdk.frontend import (
 )
 from tvmrt.compiler.sdk.graph import SymInt, Value, broadcast, upper_bound
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_text.operators import regex
+from tvmrt.plugins.onnx_text.operators.token_pattern import search_automaton
 
 MAX_PARTS = 64  # maximum number of parts of a split string
 MAX_TOKENS = 1024  # maximum number of tokens of a string
@@ -24,12 +24,6 @@ def string_concat(ctx: NodeContext) -> Value:
     a, b = string_operand(ctx, 0), string_operand(ctx, 1)
     shape = broadcast(a.shape, b.shape)
     return emit_strings(ctx, "text_join", ctx.expand(a, shape), ctx.expand(b, shape))
-
-
-@string_op("RegexFullMatch")
-def regex_full_match(ctx: NodeContext) -> Value:
-    classes, table = regex.match_automaton(ctx.attr("pattern", ""))
-    return ctx.emit("text_match", [string_operand(ctx, 0), ctx.const(classes), ctx.const(table)])
 
 
 def _max_count(ctx: NodeContext, counts: Value, limit: int, what: str) -> SymInt:
@@ -56,13 +50,13 @@ def string_split(ctx: NodeContext) -> list[Value]:
 
 @string_op("Tokenizer", domain="com.microsoft", creates_strings=True)
 def tokenizer(ctx: NodeContext) -> Value:
-    """onnxruntime's Tokenizer: all matches of a pattern. scikit-learn's vectorizers use it."""
+    """onnxruntime's Tokenizer: all tokens of a pattern. scikit-learn's vectorizers use it."""
     x, pattern = string_operand(ctx, 0), ctx.attr("tokenexp")
     if pattern is None or ctx.attr("mark", 0):
         raise UnsupportedError("separators or mark are set; only tokenexp is supported")
     pad, least = ctx.attr("pad_value", ""), max(ctx.attr("mincharnum", 1), 1)
     check_no_nul([pad])
-    automaton = [ctx.const(table) for table in regex.search_automaton(pattern)]
+    automaton = [ctx.const(table) for table in search_automaton(pattern)]
     counts = ctx.emit("text_tokens_count", [x, *automaton], least=least)
     width = _max_count(ctx, counts, MAX_TOKENS, "tokens of a string")
     return emit_strings(ctx, "text_tokens", x, *automaton, least=least, width=width, pad=pad)

@@ -135,30 +135,6 @@ class TextSplit(StringsOp):
     )
 
 
-@register("text_match")
-class TextMatch(TextOp):
-    """Match each string as a whole with an automaton.
-
-    ``classes``: class of each byte; ``table``: for each state the next state by class, then
-    whether it accepts. The initial state is 0.
-    """
-
-    contract = Contract(
-        "x: int64[*S], classes: constant uint8[256], table: constant int32[Q C] -> y: bool[*S]",
-        rules=[
-            holds(
-                "classes are columns of table but the last",
-                lambda classes_data, C: bool(classes_data.max() < C - 1),
-            ),
-            holds(
-                "table leads to its states",
-                lambda table_data, Q: bool(table_data.size and _within(table_data, Q)),
-            ),
-        ],
-        example={"C": 3},
-    )
-
-
 class _Tokens(TextOp):
     rules = (
         holds(

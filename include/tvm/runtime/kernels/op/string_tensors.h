@@ -235,23 +235,6 @@ static inline int tvmrt_text_split(const uint8_t* heap, const int64_t* x, int64_
   return 0;
 }
 
-/*!
- * \brief Whether an automaton accepts each element completely.
- * \param classes The class of each byte.
- * \param table   For each state the next one by class, then whether it accepts; state 0 first.
- */
-static inline void tvmrt_text_match(const int64_t* x, int64_t count, const uint8_t* classes,
-                                    const int32_t* table, int32_t num_classes, uint8_t* y) {
-  const int32_t width = num_classes + 1;
-  for (int64_t i = 0; i < count; i++) {
-    int32_t state = 0;
-    for (const unsigned char* p = (const unsigned char*)tvmrt_text(x[i]); *p != 0; p++) {
-      state = table[state * width + classes[*p]];
-    }
-    y[i] = (uint8_t)table[state * width + num_classes];
-  }
-}
-
 /* 0: end of a text; 1: a non-word byte; 2: a word byte. */
 static inline int tvmrt_text_kind(unsigned char c) {
   if (c == 0) return 0;

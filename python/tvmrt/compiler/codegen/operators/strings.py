@@ -134,14 +134,6 @@ class StringSplitLowering(StringLowering):
         self.print_checked_call(f, "split", passed)
 
 
-@lowers("text_match")
-class StringMatchLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, classes, table = input_pointers(f, "x", "classes", "table")
-        width = self.node.inputs[2].shape[1] - 1
-        self.body(f, "match", [x, self.count, classes, table, width, f.write()])
-
-
 @lowers("text_tokens_count", "text_tokens")
 class StringTokensLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:

@@ -7,7 +7,10 @@ from tvmrt.error import UnsupportedError
 from .context import NodeContext
 from .registry import onnx_op
 
-REASONS = {"ImageDecoder": "it decodes image files; decode them before the network"}
+REASONS = {
+    "ImageDecoder": "it decodes image files; decode them before the network",
+    "RegexFullMatch": "it has a regular expression; match texts before the network",
+}
 
 
 def refuse(ctx: NodeContext) -> None:
