@@ -113,14 +113,10 @@ FORMS: dict[str, Form] = {
             "With --profile.",
         ),
     )),
-    "verify": ("tvmrt verify --json of a network.", lambda: record(
+    "verify": ("tvmrt verify --json of a network, or of a file with operators.", lambda: record(
         judge=text("Reference runtime."),
         wrong=integer("Number of wrong tensors."),
         tensors=list_of(of("tvmrt.cli.tolerance:TensorComparison", right=flag(), shape=SHAPE)),
-    )),
-    "verify-operators": ("tvmrt verify --json of a file with operators.", lambda: record(
-        wrong=integer(),
-        bodies=list_of(of("tvmrt.cli.verify_operators:BodyResult")),
     )),
     "bench": ("tvmrt bench --json.", lambda: record(
         threads=integer(),

@@ -77,7 +77,8 @@ def command(
     if remote.is_remote and suffix_of(model) != ".onnx":
         raise click.UsageError("only ONNX networks can be verified on another machine")
     if suffix_of(model) == ".py":
-        return verify_operators.check(model, as_json)
+        rows = verify_operators.compare_bodies(model)
+        return _report(rows, "the operators' references", show_all, as_json)
     if suffix_of(model) in (".so", ".dylib", ".dll") and "executor" in describe(model).properties:
         raise ValueError(
             f"{model} is a compiled network; give the "

@@ -5,14 +5,14 @@ Also provides the reference for networks with such operators.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from tvmrt.cli import app, console, tolerance
+from tvmrt.cli import tolerance
+from tvmrt.cli.tolerance import TensorComparison
+from tvmrt.error import TvmrtWarning
 
 if TYPE_CHECKING:
     import onnx
@@ -21,46 +21,27 @@ if TYPE_CHECKING:
     from tvmrt.compiler.custom import Catalogue, Operator
 
 
-@dataclass(frozen=True)
-class BodyResult:
-    """Result of one body of an operator on one case of random operands.
-
-    ``skipped``: Reason why it was not checked, or empty.
-    """
-
-    operator: str
-    body: str
-    operands: str
-    output: str
-    skipped: str
-    problem: str
-    error: float
-    allowed: float
-    right: bool
-
-
-def check(path: Path, as_json: bool) -> int:
-    """Check every kernel of a file and return the exit code."""
+def compare_bodies(path: Path) -> list[TensorComparison]:
+    """Compare every body of every kernel in a file with its reference, case by case."""
     from tvmrt.cli.operator_bodies import check_operator
     from tvmrt.compiler.custom import Kernel, load_operators
 
-    found = load_operators(path)
-    kernels = [o for o in found if isinstance(o, Kernel)]
-    composed = [o.name for o in found if not isinstance(o, Kernel)]
-    judged = [(row, _verdict(row)) for kernel in kernels for row in check_operator(kernel)]
-    wrong = [row for row, verdict in judged if not verdict.right]
-    if as_json:
-        console.print_json(
-            "verify-operators",
-            {"wrong": len(wrong), "bodies": [_result(*pair) for pair in judged]},
-        )
-    else:
-        _print(judged, len(wrong))
-        if composed:
-            click.echo(
-                f"{', '.join(composed)}: composed operators have one body; nothing to compare"
+    operators = load_operators(path)
+    for operator in operators:
+        if not isinstance(operator, Kernel):
+            warnings.warn(
+                f"{operator.name}: composed operators have one body; nothing to compare",
+                TvmrtWarning,
+                stacklevel=2,
             )
-    return app.WRONG_RESULT if wrong else app.DONE
+    kernels = [each for each in operators if isinstance(each, Kernel)]
+    return [_compared(row) for kernel in kernels for row in check_operator(kernel)]
+
+
+def _compared(row: Comparison) -> TensorComparison:
+    dtype, shape = ("", ()) if row.right is None else (row.right.dtype.name, row.right.shape)
+    operator = f"{row.operator} ({row.case})"
+    return TensorComparison(row.body, row.output, operator, dtype, tuple(shape), _verdict(row))
 
 
 def _verdict(row: Comparison) -> tolerance.Verdict:
@@ -69,42 +50,12 @@ def _verdict(row: Comparison) -> tolerance.Verdict:
     if row.problem:
         return tolerance.Verdict(float("inf"), 0.0, float("inf"), row.problem)
     if row.skipped:
-        return tolerance.Verdict(0.0, 0.0, 0.0)
+        return tolerance.Verdict(0.0, 0.0, 0.0, note=f"not checked: {row.skipped}")
     noise = 0.0
     if row.right.dtype.itemsize == 2 and row.right.dtype.kind in "fV":
         digits = 2**-8 if row.right.dtype.name == "bfloat16" else 2**-11
         noise = digits * float(np.abs(row.right.astype(np.float64)).max(initial=0.0)) / 10
     return tolerance.judge(row.found, row.right, noise)
-
-
-def _result(row: Comparison, verdict: tolerance.Verdict) -> BodyResult:
-    return BodyResult(
-        row.operator, row.body, row.case, row.output, row.skipped, verdict.problem, verdict.error,
-        verdict.allowed, verdict.right,
-    )  # fmt: skip
-
-
-def _print(judged: Sequence[tuple[Comparison, tolerance.Verdict]], wrong: int) -> None:
-    cells = [
-        (
-            row.operator, row.body, console.shorten(row.case), row.output,
-            f"{verdict.error:.3g}", f"{verdict.allowed:.3g}", _word(row, verdict),
-        )
-        for row, verdict in judged
-    ]  # fmt: skip
-    columns = ("operator", "body", "operands", "output", "error", "allowed", "verdict")
-    left = ("operator", "body", "operands", "output", "verdict")
-    console.print_table("bodies and references", columns, cells, left=left)
-    skipped = sum(bool(row.skipped) for row, _ in judged)
-    ran = len(judged) - skipped
-    more = f"; {skipped} not checked here" if skipped else ""
-    click.echo(f"{ran - wrong} of {ran} results agree{more}")
-
-
-def _word(row: Comparison, verdict: tolerance.Verdict) -> str:
-    if row.skipped:
-        return f"not checked: {row.skipped}"
-    return "right" if verdict.right else f"WRONG {verdict.problem}".strip()
 
 
 def used_in(model: onnx.ModelProto, operators: Catalogue | None) -> list[Operator]:

@@ -99,7 +99,7 @@ def test_verify(held):
     printed = held("verify", "verify", DIGITS)
     assert printed["wrong"] == 0
     operators = ROOT / "examples" / "custom_ops" / "hard_swish.py"
-    assert held("verify-operators", "verify", operators)["bodies"]
+    assert held("verify", "verify", operators)["tensors"]
 
 
 def test_report(held, tmp_path):

@@ -74,16 +74,17 @@ def test_command_says_which_body_is_wrong(tmp_path):
     done = verify("--json", operators(tmp_path / "shifts.py", "9.0f"))
     report = json.loads(done.stdout)
     assert done.returncode == 1
-    wrong = [body for body in report["bodies"] if not body["right"]]
-    assert 0 < report["wrong"] == len(wrong) < len(report["bodies"])
-    assert {(body["operator"], body["output"]) for body in wrong} == {("d::Shift", "y")}
-    assert all(body["right"] == ("none" not in body["operands"]) for body in report["bodies"])
+    wrong = [row for row in report["tensors"] if not row["right"]]
+    assert 0 < report["wrong"] == len(wrong) < len(report["tensors"])
+    assert {(row["part"], row["tensor"]) for row in wrong} == {("c", "y")}
+    assert all(row["made_by"].startswith("d::Shift (") for row in report["tensors"])
+    assert all(row["right"] == ("none" not in row["made_by"]) for row in report["tensors"])
 
 
 def test_composed_operators_of_a_file_are_named():
     done = verify(EXAMPLES / "rnn_cell.py")
     assert done.returncode == 0, done.stderr
-    assert "::Rnn: composed operators have one body; nothing to compare" in done.stdout
+    assert "::Rnn: composed operators have one body; nothing to compare" in done.stderr
 
 
 def copying(**changes):
