@@ -14,7 +14,6 @@ from tvmrt.compiler.codegen.c.inputs import input_pointers
 from tvmrt.compiler.codegen.lowering import Lowering, lowers
 from tvmrt.compiler.codegen.window.epilogue import split_epilogue
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Op, Trait, Weights
 from tvmrt.compiler.ir.contract import Contract
 from tvmrt.compiler.ir.op import register
@@ -29,7 +28,7 @@ class _Linear(Op):
     channel_axis = -1
 
 
-@register("linear")
+@register("linear", onnx="made.up::Linear")
 class Linear(_Linear):
     """Product of rows with transposed weights."""
 
@@ -52,7 +51,7 @@ class QLinear(_Linear):
     )
 
 
-@register("plain_linear")
+@register("plain_linear", onnx="made.up::PlainLinear")
 class PlainLinear(Linear):
     """``linear`` that declares its weights only."""
 
@@ -65,16 +64,6 @@ class PlainQLinear(QLinear):
 
     traits = frozenset()
     integer_of = "plain_linear"
-
-
-@onnx_op("Linear", domain="made.up")
-def import_linear(ctx):
-    return ctx.emit("linear", [ctx.required(0), ctx.required(1)])
-
-
-@onnx_op("PlainLinear", domain="made.up")
-def import_plain_linear(ctx):
-    return ctx.emit("plain_linear", [ctx.required(0), ctx.required(1)])
 
 
 class _Loops(Lowering):

@@ -81,15 +81,8 @@ OPERATOR = (
                 "",
                 '\ndefine(PointwiseOp("squareplus",'
                 ' {"f32": "0.5f * ({0} + sqrtf({0} * {0} + {b}))"},'
-                " lambda x, b: (x + np.sqrt(x * x + b)) / 2))\n",
-            )
-        ],
-        "python/tvmrt/compiler/frontend/onnx/activation.py": [
-            (
-                "",
-                '\n@onnx_op("Squareplus", domain="example.vendor")\n'
-                "def squareplus(ctx: NodeContext) -> Value:\n"
-                '    return ctx.emit("squareplus", [ctx.required(0)], b=ctx.attr("b"))\n',
+                " lambda x, b: (x + np.sqrt(x * x + b)) / 2,"
+                ' onnx="example.vendor::Squareplus"))\n',
             )
         ],
     },

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tvmrt.compiler.sdk.frontend import (
     NodeContext,
     gather_nd,
-    grid_sample,
     import_pad,
     import_range,
+    importer_of,
     trilu,
     unique_slices,
 )
@@ -19,7 +19,7 @@ ms_op(
     "GridSample",
     takes="x: float32[_ _ _ _], grid: float32[_ _ _ 2]",
     attributes="align_corners?: int 0..1, mode?: text, padding_mode?: text",
-)(grid_sample)
+)(importer_of("", "GridSample"))
 ms_op("GatherND", takes="x: any[*X], indices: index[*I]")(gather_nd)
 ms_op("Trilu", takes="x: computed[*X], k?: int64[*]", attributes="upper?: int")(trilu)
 ms_op(

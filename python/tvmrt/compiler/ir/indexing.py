@@ -214,7 +214,7 @@ class SumInto(Op):
     )
 
 
-@register("reverse_sequence")
+@register("reverse_sequence", onnx="ReverseSequence")
 class ReverseSequence(Op):
     """Reverse the first ``length`` steps of each sample."""
 

@@ -67,7 +67,7 @@ class GroupNorm(Op):
     )
 
 
-@register("lrn")
+@register("lrn", onnx="LRN")
 class LocalResponseNorm(Op):
     """x / (bias + alpha / size * sum over the squared ``size`` nearest channels) ** beta."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from .assumptions import are_equal
 from .contract import Contract, ContractError
 from .extent import Extent, extent_text
+from .onnx_name import OnnxName
 from .tensor_type import TensorType
 from .traits import Trait, Weights
 
@@ -43,6 +44,7 @@ class Op:
     """
 
     name: str = ""
+    onnx: OnnxName | None = None  # ONNX operator that it computes for all operands and attributes
     kind: str = KERNEL
     has_side_effects: bool = False  # never removed, because it may end a run with an error
     results_persist: bool = False  # whether its results stay valid until the next run
@@ -113,14 +115,20 @@ class Op:
 
 OPS: dict[str, Op] = {}
 INTEGER_FORMS: dict[str, list[Op]] = {}  # operators by the name in their ``integer_of``
+ONNX_FORMS: dict[tuple[str, str], list[Op]] = {}  # operators by domain and name in ONNX
 
 
-def register(name: str):
-    """Decorate a class: register an instance of it as operator ``name``."""
+def register(name: str, onnx: str = ""):
+    """Decorate a class: register an instance of it as operator ``name``.
+
+    ``onnx``: the ONNX operator with the same operands and attributes, in the notation of
+    ``OnnxName``. Its importer is derived from the contract, and so are writers.
+    """
 
     def add(cls: type[Op]) -> type[Op]:
         instance = cls()
         instance.name = name
+        instance.onnx = OnnxName.parse(onnx) if onnx else None
         define(instance)
         return cls
 
@@ -136,6 +144,8 @@ def define(op: Op) -> Op:
     OPS[op.name] = op
     if op.integer_of:
         INTEGER_FORMS.setdefault(op.integer_of, []).append(op)
+    if op.onnx:
+        ONNX_FORMS.setdefault((op.onnx.domain, op.onnx.name), []).append(op)
     return op
 
 

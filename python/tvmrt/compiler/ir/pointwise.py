@@ -16,6 +16,7 @@ import numpy as np
 
 from .contract import Contract, let
 from .dtype import DTYPES, DType
+from .onnx_name import OnnxName
 from .op import POINTWISE, Expression, Op, broadcast, define
 from .traits import Trait
 
@@ -77,7 +78,7 @@ class PointwiseOp(Op):
     ``bounded_angle`` is the C expression for float32 angles of moderate size. The first
     ``bool_operands`` operands are bool, the others and the result have one element type, unless
     ``result`` is another. ``monotonic``: as of ``Op``; sizes that the operator computes have bounds
-    by it.
+    by it. ``onnx``: as of ``register``.
     """
 
     kind = POINTWISE
@@ -94,8 +95,10 @@ class PointwiseOp(Op):
         traits: Collection[Trait] = (),
         result_range: tuple[float, float] | None = None,
         monotonic: str = "",
+        onnx: str = "",
     ) -> None:
         self.name = name
+        self.onnx = OnnxName.parse(onnx) if onnx else None
         self.c = {k: Expression(v) if isinstance(v, str) else Expression(*v) for k, v in c.items()}
         self.fn = fn
         self.bool_operands = bool_operands
@@ -191,6 +194,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 def _libm(
     name: str,
+    onnx: str,
     fn: Callable[..., np.ndarray],
     header: str,
     bounded_angle: bool = False,
@@ -205,11 +209,13 @@ def _libm(
         bounded_angle=(f"tvmrt_small_angle_{name}_f32({{0}})", header) if bounded_angle else None,
         result_range=result_range,
         monotonic=monotonic,
+        onnx=onnx,
     )
 
 
 def _wrapping(
     name: str,
+    onnx: str,
     sign: str,
     fn: Callable[..., np.ndarray],
     traits: Collection[Trait],
@@ -217,25 +223,27 @@ def _wrapping(
 ) -> PointwiseOp:
     """Return the row of binary arithmetic; integers wrap around as in two's complement."""
     c = {"float": f"{{0}} {sign} {{1}}", "integer": f"({{t}})(({{u}}){{0}} {sign} ({{u}}){{1}})"}
-    return PointwiseOp(name, c, fn, traits=traits, monotonic=monotonic)
+    return PointwiseOp(name, c, fn, traits=traits, monotonic=monotonic, onnx=onnx)
 
 
-def _bits(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
+def _bits(name: str, onnx: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
     c = {"integer": f"({{t}})({{0}} {sign} {{1}})"}
-    return PointwiseOp(name, c, fn, traits=_EXACT_COMMUTATIVE)
+    return PointwiseOp(name, c, fn, traits=_EXACT_COMMUTATIVE, onnx=onnx)
 
 
-def _logical(name: str, sign: str, fn: Callable[..., np.ndarray], monotonic: str) -> PointwiseOp:
+def _logical(
+    name: str, onnx: str, sign: str, fn: Callable[..., np.ndarray], monotonic: str
+) -> PointwiseOp:
     c = {"bool": f"({{0}} {sign} {{1}})"}
-    return PointwiseOp(name, c, fn, BOOL, traits=_EXACT_COMMUTATIVE, monotonic=monotonic)
+    return PointwiseOp(name, c, fn, BOOL, traits=_EXACT_COMMUTATIVE, monotonic=monotonic, onnx=onnx)
 
 
 def _comparison(
-    name: str, sign: str, fn: Callable[..., np.ndarray], swapped: str, negated: str
+    name: str, onnx: str, sign: str, fn: Callable[..., np.ndarray], swapped: str, negated: str
 ) -> PointwiseOp:
     c = {"any": f"({{0}} {sign} {{1}})"}
     monotonic = "-+" if sign.startswith("<") else "+-"
-    row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT, monotonic=monotonic)
+    row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT, monotonic=monotonic, onnx=onnx)
     row.swapped, row.negated = swapped, negated
     return row
 
@@ -245,14 +253,15 @@ _EXACT_COMMUTATIVE = {Trait.EXACT, Trait.COMMUTATIVE}
 
 _ROWS: tuple[PointwiseOp, ...] = (
     # arithmetic
-    _wrapping("add", "+", np.add, _EXACT_COMMUTATIVE, "++"),
-    _wrapping("sub", "-", np.subtract, _EXACT, "+-"),
-    _wrapping("mul", "*", np.multiply, _EXACT_COMMUTATIVE, "**"),
+    _wrapping("add", "Add", "+", np.add, _EXACT_COMMUTATIVE, "++"),
+    _wrapping("sub", "Sub", "-", np.subtract, _EXACT, "+-"),
+    _wrapping("mul", "Mul", "*", np.multiply, _EXACT_COMMUTATIVE, "**"),
     PointwiseOp(
         "div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
         _trunc_div,
         monotonic="*/",
+        onnx="Div",
     ),
     PointwiseOp(
         "floor_mod",
@@ -262,6 +271,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": ("tvmrt_floor_mod_{n}({0}, {1})", INT),
         },
         np.mod,
+        onnx="Mod(fmod=0)",
     ),
     PointwiseOp(
         "trunc_mod",
@@ -271,6 +281,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": ("tvmrt_trunc_mod_{n}({0}, {1})", INT),
         },
         np.fmod,
+        onnx="Mod(fmod=1)",
     ),
     PointwiseOp(
         "pow",
@@ -281,6 +292,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": ("({t})tvmrt_pow_int64({0}, {1}, 0)", INT),
         },
         _pow,
+        onnx="Pow",
     ),
     PointwiseOp(
         "min",
@@ -292,6 +304,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         np.minimum,
         traits={Trait.UPPER_LIMIT, *_EXACT_COMMUTATIVE},
         monotonic="++",
+        onnx="Min",
     ),
     PointwiseOp(
         "max",
@@ -303,24 +316,33 @@ _ROWS: tuple[PointwiseOp, ...] = (
         np.maximum,
         traits={Trait.LOWER_LIMIT, *_EXACT_COMMUTATIVE},
         monotonic="++",
+        onnx="Max",
     ),
     # comparison
-    PointwiseOp("equal", {"any": "({0} == {1})"}, np.equal, BOOL, traits=_EXACT_COMMUTATIVE),
-    _comparison("less", "<", np.less, "greater", "greater_equal"),
-    _comparison("less_equal", "<=", np.less_equal, "greater_equal", "greater"),
-    _comparison("greater", ">", np.greater, "less", "less_equal"),
-    _comparison("greater_equal", ">=", np.greater_equal, "less_equal", "less"),
-    # logic and bits
-    _logical("logical_and", "&", np.logical_and, "++"),
-    _logical("logical_or", "|", np.logical_or, "++"),
-    _logical("logical_xor", "^", np.logical_xor, "**"),
     PointwiseOp(
-        "logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL, traits=_EXACT, monotonic="-"
+        "equal", {"any": "({0} == {1})"}, np.equal, BOOL, traits=_EXACT_COMMUTATIVE, onnx="Equal"
     ),
-    _bits("bit_and", "&", np.bitwise_and),
-    _bits("bit_or", "|", np.bitwise_or),
-    _bits("bit_xor", "^", np.bitwise_xor),
-    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert, traits=_EXACT),
+    _comparison("less", "Less", "<", np.less, "greater", "greater_equal"),
+    _comparison("less_equal", "LessOrEqual", "<=", np.less_equal, "greater_equal", "greater"),
+    _comparison("greater", "Greater", ">", np.greater, "less", "less_equal"),
+    _comparison("greater_equal", "GreaterOrEqual", ">=", np.greater_equal, "less_equal", "less"),
+    # logic and bits
+    _logical("logical_and", "And", "&", np.logical_and, "++"),
+    _logical("logical_or", "Or", "|", np.logical_or, "++"),
+    _logical("logical_xor", "Xor", "^", np.logical_xor, "**"),
+    PointwiseOp(
+        "logical_not",
+        {"bool": "({0} ^ 1)"},
+        np.logical_not,
+        BOOL,
+        traits=_EXACT,
+        monotonic="-",
+        onnx="Not",
+    ),
+    _bits("bit_and", "BitwiseAnd", "&", np.bitwise_and),
+    _bits("bit_or", "BitwiseOr", "|", np.bitwise_or),
+    _bits("bit_xor", "BitwiseXor", "^", np.bitwise_xor),
+    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert, traits=_EXACT, onnx="BitwiseNot"),
     # a shift by a negative number or by at least ``bits`` leaves only copies of the sign
     PointwiseOp(
         "shift_left",
@@ -329,6 +351,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "? ({t})((uint64_t){0} << ((uint64_t){1} % {bits})) : ({t})0)"
         },
         lambda a, b: _shift(a, b, True),
+        onnx="BitShift(direction=LEFT)",
     ),
     PointwiseOp(
         "shift_right",
@@ -337,6 +360,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": "((uint64_t){1} < {bits} ? ({t})({0} >> ((uint64_t){1} % {bits})) : ({t})0)",
         },
         lambda a, b: _shift(a, b, False),
+        onnx="BitShift(direction=RIGHT)",
     ),
     # select: condition, then, else
     PointwiseOp(
@@ -346,12 +370,14 @@ _ROWS: tuple[PointwiseOp, ...] = (
         bool_operands=1,
         traits=_EXACT,
         monotonic="*++",
+        onnx="Where",
     ),
     PointwiseOp(
         "is_nan",
         {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
         np.isnan,
         BOOL,
+        onnx="IsNaN",
     ),
     PointwiseOp(
         "is_inf",
@@ -364,7 +390,8 @@ _ROWS: tuple[PointwiseOp, ...] = (
             (np.isposinf(x) & bool(positive)) | (np.isneginf(x) & bool(negative))
         ),
         BOOL,
-        attributes="positive: bool, negative: bool",
+        attributes="positive: bool (detect_positive), negative: bool (detect_negative)",
+        onnx="IsInf",
     ),
     # one operand
     PointwiseOp(
@@ -372,6 +399,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         {"any": "{0}", "half": "{0}", "handle": "{0}"},
         lambda x: x,
         traits={Trait.REARRANGES, Trait.MOVES_ELEMENTS, Trait.EXACT},
+        onnx="Identity",
     ),
     PointwiseOp(
         "neg",
@@ -379,6 +407,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         np.negative,
         traits=_EXACT,
         monotonic="-",
+        onnx="Neg",
     ),
     PointwiseOp(
         "abs",
@@ -391,6 +420,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         np.abs,
         traits=_EXACT,
         monotonic="0",
+        onnx="Abs",
     ),
     PointwiseOp(
         "sign",
@@ -403,48 +433,53 @@ _ROWS: tuple[PointwiseOp, ...] = (
         traits=_EXACT,
         monotonic="+",
         result_range=(-1, 1),
+        onnx="Sign",
     ),
     PointwiseOp(
         "sqrt",
         {"f32": "sqrtf({0})", "f64": "sqrt({0})"},
         np.sqrt,
         monotonic="+",
+        onnx="Sqrt",
     ),
     PointwiseOp(
         "reciprocal",
         {"f32": "1.0f / {0}", "f64": "1.0 / {0}"},
         np.reciprocal,
         monotonic="/",
+        onnx="Reciprocal",
     ),
-    _libm("exp", np.exp, MATH),
-    _libm("expm1", np.expm1, MATH),
-    _libm("log", np.log, MATH),
-    _libm("sin", np.sin, MATH, True, (-1, 1)),
-    _libm("cos", np.cos, MATH, True, (-1, 1)),
-    _libm("tan", np.tan, MATH, bounded_angle=True),
-    _libm("asin", np.arcsin, INVERSE),
-    _libm("acos", np.arccos, INVERSE),
-    _libm("atan", np.arctan, INVERSE),
-    _libm("sinh", np.sinh, INVERSE),
-    _libm("cosh", np.cosh, INVERSE),
-    _libm("tanh", np.tanh, MATH, result_range=(-1, 1)),
-    _libm("asinh", np.arcsinh, INVERSE),
-    _libm("acosh", np.arccosh, INVERSE),
-    _libm("atanh", np.arctanh, INVERSE),
-    _libm("erf", _numpy_erf, MATH),
-    _libm("floor", np.floor, MATH, monotonic="+"),
-    _libm("ceil", np.ceil, MATH, monotonic="+"),
+    _libm("exp", "Exp", np.exp, MATH),
+    _libm("expm1", "", np.expm1, MATH),
+    _libm("log", "Log", np.log, MATH),
+    _libm("sin", "Sin", np.sin, MATH, True, (-1, 1)),
+    _libm("cos", "Cos", np.cos, MATH, True, (-1, 1)),
+    _libm("tan", "Tan", np.tan, MATH, bounded_angle=True),
+    _libm("asin", "Asin", np.arcsin, INVERSE),
+    _libm("acos", "Acos", np.arccos, INVERSE),
+    _libm("atan", "Atan", np.arctan, INVERSE),
+    _libm("sinh", "Sinh", np.sinh, INVERSE),
+    _libm("cosh", "Cosh", np.cosh, INVERSE),
+    _libm("tanh", "Tanh", np.tanh, MATH, result_range=(-1, 1)),
+    _libm("asinh", "Asinh", np.arcsinh, INVERSE),
+    _libm("acosh", "Acosh", np.arccosh, INVERSE),
+    _libm("atanh", "Atanh", np.arctanh, INVERSE),
+    _libm("erf", "Erf", _numpy_erf, MATH),
+    _libm("floor", "Floor", np.floor, MATH, monotonic="+"),
+    _libm("ceil", "Ceil", np.ceil, MATH, monotonic="+"),
     PointwiseOp(
         "round",
         {"f32": ("tvmrt_round_even_f32({0})", INVERSE), "f64": "nearbyint({0})"},
         np.rint,
         monotonic="+",
+        onnx="Round",
     ),
     PointwiseOp(
         "sigmoid",
         {"f32": ("tvmrt_sigmoid_f32({0})", MATH), "f64": "(1.0 / (1.0 + exp(-{0})))"},
         _sigmoid,
         result_range=(0, 1),
+        onnx="Sigmoid",
     ),
     PointwiseOp(
         "softplus",
@@ -453,6 +488,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "f64": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0)",
         },
         lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
+        onnx="Softplus",
     ),
     # x if it is not negative, otherwise the second operand times x
     PointwiseOp(
@@ -463,6 +499,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": "{0}",
         },
         lambda x, slope: np.where(x < 0, x * slope, x).astype(x.dtype),
+        onnx="PRelu",
     ),
     PointwiseOp(
         "relu",
@@ -475,6 +512,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         traits={Trait.LOWER_LIMIT, Trait.EXACT},
         monotonic="+",
         result_range=(0, inf),
+        onnx="Relu",
     ),
 )
 

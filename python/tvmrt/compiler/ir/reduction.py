@@ -10,6 +10,7 @@ import numpy as np
 from .contract import Contract, holds, let
 from .dtype import DType
 from .extent import sym_max
+from .onnx_name import OnnxName
 from .op import REDUCE, Op, define
 from .traits import Trait
 
@@ -39,8 +40,10 @@ class ReduceOp(Op):
         fn: Callable[..., np.ndarray],
         finish: str = "{acc}",
         combine: str | None = "+",
+        onnx: str = "",
     ) -> None:
         self.name = name
+        self.onnx = OnnxName.parse(onnx) if onnx else None
         self.start = start
         self.step = step
         self.finish = finish
@@ -51,7 +54,7 @@ class ReduceOp(Op):
 
     contract = Contract(
         "x: E=computed[*S] -> y: E[*Y]",
-        "axes: axes of x, keepdims: bool",
+        "axes: axes of x (operand 1), keepdims: bool",
         rules=[let("*Y", "S without axes, or with 1 in their places", _reduced_shape)],
     )
 
@@ -149,16 +152,31 @@ def _mean(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
 
 
 for _op in (
-    ReduceOp("reduce_sum", "0", "{acc} + {x}", np.sum),
-    MeanOp("reduce_mean", "0", "{acc} + {x}", _mean, "{acc} / {n}"),
-    ReduceOp("reduce_prod", "1", "{acc} * {x}", np.prod, combine="*"),
-    ReduceOp("reduce_max", "lowest", "({x} > {acc} ? {x} : {acc})", np.max, combine="max"),
-    ReduceOp("reduce_min", "highest", "({x} < {acc} ? {x} : {acc})", np.min, combine="min"),
+    ReduceOp("reduce_sum", "0", "{acc} + {x}", np.sum, onnx="ReduceSum"),
+    MeanOp("reduce_mean", "0", "{acc} + {x}", _mean, "{acc} / {n}", onnx="ReduceMean"),
+    ReduceOp("reduce_prod", "1", "{acc} * {x}", np.prod, combine="*", onnx="ReduceProd"),
+    ReduceOp(
+        "reduce_max",
+        "lowest",
+        "({x} > {acc} ? {x} : {acc})",
+        np.max,
+        combine="max",
+        onnx="ReduceMax",
+    ),
+    ReduceOp(
+        "reduce_min",
+        "highest",
+        "({x} < {acc} ? {x} : {acc})",
+        np.min,
+        combine="min",
+        onnx="ReduceMin",
+    ),
     ReduceOp(
         "reduce_sum_square",
         "0",
         "{acc} + {x} * {x}",
         lambda x, **kw: np.sum(np.square(x), **kw),
+        onnx="ReduceSumSquare",
     ),
 ):
     define(_op)
@@ -172,13 +190,14 @@ class ArgReduce(Op):
 
     traits = frozenset({Trait.ANY_LAYOUT})
 
-    def __init__(self, name: str, largest: bool) -> None:
+    def __init__(self, name: str, onnx: str, largest: bool) -> None:
         self.name = name
+        self.onnx = OnnxName.parse(onnx)
         self.largest = largest
 
     contract = Contract(
         "x: computed[*S] -> y: int64[*Y]",
-        "axis: axis of x, keepdims: bool, select_last: bool",
+        "axis: axis of x, keepdims: bool, select_last: bool (select_last_index)",
         rules=[
             holds("axis has an element", lambda S, axis: S[axis] > 0),
             let(
@@ -199,5 +218,5 @@ class ArgReduce(Op):
         return [np.expand_dims(index, axis) if attrs["keepdims"] else index]
 
 
-define(ArgReduce("argmax", True))
-define(ArgReduce("argmin", False))
+define(ArgReduce("argmax", "ArgMax", True))
+define(ArgReduce("argmin", "ArgMin", False))

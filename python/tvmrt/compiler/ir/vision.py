@@ -7,7 +7,7 @@ from .op import Op, register
 from .traits import Trait
 
 
-@register("grid_sample")
+@register("grid_sample", onnx="GridSample")
 class GridSample(Op):
     """Sample at ``grid``: 2 or 3 coordinates in -1 to 1 for each pixel of the result, x first.
 
@@ -18,7 +18,8 @@ class GridSample(Op):
 
     contract = Contract(
         "x: float32[N C *S{2..3}], grid: float32[N *Y{S} P] -> y: float32[N C *Y]",
-        "mode: nearest|linear|cubic, padding: zeros|border|reflection, align_corners: bool",
+        "mode: nearest|linear|cubic (bilinear=linear bicubic=cubic), "
+        "padding: zeros|border|reflection (padding_mode), align_corners: bool",
         rules=[
             holds("grid has a place for each axis of S", lambda S, P: len(S) == P),
             holds(
@@ -47,7 +48,7 @@ class RoiAlign(Op):
     )
 
 
-@register("max_roi_pool")
+@register("max_roi_pool", onnx="MaxRoiPool")
 class MaxRoiPool(Op):
     """Maximum of each cell of regions of interest: image, x1, y1, x2, y2.
 
@@ -58,7 +59,7 @@ class MaxRoiPool(Op):
 
     contract = Contract(
         "x: float32[N C H W], regions: float32[R 5] -> y: float32[R C *out]",
-        "out: ints[2] 1.., scale: float",
+        "out: ints[2] 1.. (pooled_shape), scale: float (spatial_scale)",
     )
 
 

@@ -33,6 +33,7 @@ from tvmrt.compiler.frontend.onnx.normalization import (
     rms_normalize,
 )
 from tvmrt.compiler.frontend.onnx.outline_subgraph import captured_names
+from tvmrt.compiler.frontend.onnx.plain_operators import importer_of
 from tvmrt.compiler.frontend.onnx.pooling import is_global, pool, pool_window
 from tvmrt.compiler.frontend.onnx.quantize import (
     dequantize,
@@ -67,7 +68,6 @@ from tvmrt.compiler.frontend.onnx.string_tensors import (
     string_operand,
     to_handles,
 )
-from tvmrt.compiler.frontend.onnx.vision import grid_sample
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
 from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes
 
@@ -78,8 +78,8 @@ __all__ = [
     "dequantize_accumulator", "dequantize_linear", "dequantize_operand", "draw",
     "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul", "emit_qlinear_conv",
     "emit_strings", "emit_swish", "find_strings", "flatten_parameters", "gather_nd",
-    "gather_rows", "gemm", "grid_sample", "import_pad", "import_range", "infer_extent",
-    "int_bias", "integer_matmul", "is_global", "is_text", "join_heads", "key_distances",
+    "gather_rows", "gemm", "import_pad", "import_range", "importer_of", "infer_extent", "int_bias",
+    "integer_matmul", "is_global", "is_text", "join_heads", "key_distances",
     "layer_normalization", "mask_to_bias", "name_symbolic_axes", "normalize_rows",
     "numpy_matmul", "onnx_op", "parse_activations", "parse_dim", "pool", "pool_window",
     "quantize", "quantize_linear", "retype", "rms_normalization", "rms_normalize",

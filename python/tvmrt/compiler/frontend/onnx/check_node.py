@@ -11,8 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
 import numpy as np
 import onnx
@@ -24,7 +22,9 @@ from tvmrt.error import UnsupportedError
 
 from .operator_constraints import contract_of
 from .operator_schemas import (
+    attribute_value,
     declared,
+    default_attributes,
     find_schema,
     first_opsets,
     formal_parameter,
@@ -185,31 +185,17 @@ def _check_inputs(
 def _check_constraints(
     node: onnx.NodeProto, schema: defs.OpSchema, opset: int, inputs: Sequence[Value | None]
 ) -> None:
-    given = {a.name: _attribute_value(a) for a in node.attribute}
+    given = {a.name: attribute_value(a) for a in node.attribute}
     for name in given.keys() & _BOOLEAN_ATTRIBUTES:
         if given[name] not in (0, 1):
             raise ValueError(f"attribute {name} is {given[name]}, expected 0 or 1")
     contract = contract_of(node.op_type, opset) if not domain_of(node.domain) else None
     if contract is None:
         return
-    values = {**_default_attributes(node.op_type, schema.since_version), **given}
+    values = {**default_attributes(node.op_type, opset, ""), **given}
     attributes = {name: values[name] for name in contract.attributes if name in values}
     types = [None if value is None else value.type for value in inputs]
     contract.bind(types, attributes, [None if value is None else value.data for value in inputs])
-
-
-@cache
-def _default_attributes(op: str, version: int) -> dict[str, Any]:
-    schema = find_schema(op, version, "")
-    rules = schema.attributes.values() if schema else ()
-    return {r.name: _attribute_value(r.default_value) for r in rules if r.default_value.name}
-
-
-def _attribute_value(attribute: onnx.AttributeProto) -> Any:
-    value = helper.get_attribute_value(attribute)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return list(value) if attribute.type == onnx.AttributeProto.INTS else value
 
 
 def _check_inference(

@@ -12,60 +12,25 @@ from tvmrt.error import UnsupportedError
 from . import string_tensors
 from .context import NodeContext
 from .inputs import element_name
+from .plain_operators import chain
 from .registry import onnx_op
 
-# ONNX operators by their IR names; most are the same in lower case.
-_UNARY = {
-    **{
-        name: name.lower()
-        for name in (
-            "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Det Erf Exp Floor Log Neg "
-            "Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Sqrt Tan Tanh"
-        ).split()
-    },
-    "BitwiseNot": "bit_not",
-    "IsNaN": "is_nan",
-    "Not": "logical_not",
-}
 
-_BINARY = {
-    **{name: name.lower() for name in "Add Div Equal Greater Less Mul PRelu Sub".split()},
-    "And": "logical_and",
-    "BitwiseAnd": "bit_and",
-    "BitwiseOr": "bit_or",
-    "BitwiseXor": "bit_xor",
-    "GreaterOrEqual": "greater_equal",
-    "LessOrEqual": "less_equal",
-    "Or": "logical_or",
-    "Xor": "logical_xor",
-}
-
-_VARIADIC = {"Max": "max", "Mean": "add", "Min": "min", "Sum": "add"}
-
-
-@onnx_op(*_UNARY)
-def unary(ctx: NodeContext) -> Value:
-    return ctx.emit(_UNARY[ctx.op], [ctx.required(0)])
-
-
-@onnx_op(*_BINARY)
-def binary(ctx: NodeContext) -> Value:
-    if ctx.op == "Equal" and any(map(string_tensors.is_text, ctx.inputs)):
+@onnx_op("Equal")
+def equal(ctx: NodeContext) -> Value:
+    if any(map(string_tensors.is_text, ctx.inputs)):
         return string_tensors.equal(ctx)
-    return ctx.emit(_BINARY[ctx.op], [ctx.required(0), ctx.required(1)])
+    return ctx.emit("equal", [ctx.required(0), ctx.required(1)])
 
 
-@onnx_op("Max", "Min", "Sum")
-def variadic(ctx: NodeContext) -> Value:
-    result = ctx.required(0)
-    for index in range(1, len(ctx.inputs)):
-        result = ctx.emit(_VARIADIC[ctx.op], [result, ctx.required(index)])
-    return result
+@onnx_op("Sum")
+def variadic_sum(ctx: NodeContext) -> Value:
+    return chain(ctx, "add")
 
 
 @onnx_op("Mean")
 def mean(ctx: NodeContext) -> Value:
-    total = variadic(ctx)
+    total = chain(ctx, "add")
     return ctx.emit("div", [total, ctx.like(len(ctx.inputs), total)])
 
 
@@ -127,35 +92,6 @@ def element_type(code: int) -> str:
             f"element type {name} is not supported; the types are {', '.join(DTYPES)}"
         )
     return name
-
-
-@onnx_op("Mod")
-def mod(ctx: NodeContext) -> Value:
-    op = "trunc_mod" if ctx.attr("fmod", 0) else "floor_mod"
-    return ctx.emit(op, [ctx.required(0), ctx.required(1)])
-
-
-@onnx_op("BitShift")
-def bit_shift(ctx: NodeContext) -> Value:
-    direction = ctx.attr("direction")
-    if direction not in ("LEFT", "RIGHT"):
-        raise ValueError(f"direction is {direction}; LEFT or RIGHT expected")
-    return ctx.emit(f"shift_{direction.lower()}", [ctx.required(0), ctx.required(1)])
-
-
-@onnx_op("IsInf")
-def is_inf(ctx: NodeContext) -> Value:
-    return ctx.emit(
-        "is_inf",
-        [ctx.required(0)],
-        positive=int(ctx.attr("detect_positive", 1)),
-        negative=int(ctx.attr("detect_negative", 1)),
-    )
-
-
-@onnx_op("Where")
-def where(ctx: NodeContext) -> Value:
-    return ctx.emit("where", [ctx.required(i) for i in range(3)])
 
 
 @onnx_op("Pow")

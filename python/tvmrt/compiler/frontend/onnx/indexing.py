@@ -236,17 +236,6 @@ def top_k(ctx: NodeContext) -> list[Value]:
     return ctx.emit_many("topk", [x], k=k, axis=axis, largest=int(ctx.attr("largest", 1)))
 
 
-@onnx_op("ReverseSequence")
-def reverse_sequence(ctx: NodeContext) -> Value:
-    inputs = [ctx.required(0), ctx.cast(ctx.required(1), "int64")]
-    return ctx.emit(
-        "reverse_sequence",
-        inputs,
-        batch_axis=ctx.attr("batch_axis", 1),
-        time_axis=ctx.attr("time_axis", 0),
-    )
-
-
 @onnx_op("Col2Im")
 def col2im(ctx: NodeContext) -> Value:
     """Sum overlapping blocks into an image by a constant table of targets."""

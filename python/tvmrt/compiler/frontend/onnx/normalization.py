@@ -212,16 +212,3 @@ def lp_normalization(ctx: NodeContext) -> Value:
     norm = ctx.emit("where", [empty, ctx.like(1, x), norm])
     # a quotient, so that the only element of a vector becomes exactly 1
     return ctx.emit("div", [x, norm])
-
-
-@onnx_op("LRN")
-def lrn(ctx: NodeContext) -> Value:
-    ctx.require_float32(ctx.required(0))
-    return ctx.emit(
-        "lrn",
-        [ctx.required(0)],
-        size=ctx.attr("size"),
-        alpha=ctx.attr("alpha", 1e-4),
-        beta=ctx.attr("beta", 0.75),
-        bias=ctx.attr("bias", 1.0),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import onnx
 from onnx import defs, helper
@@ -27,6 +28,22 @@ def find_schema(op: str, opset: int, domain: str) -> defs.OpSchema | None:
         return defs.get_schema(op, opset, domain_of(domain))
     except defs.SchemaError:
         return None
+
+
+@lru_cache(maxsize=512)
+def default_attributes(op: str, opset: int, domain: str) -> dict[str, Any]:
+    """Return the default values of an operator's attributes; empty if there is no schema."""
+    schema = find_schema(op, opset, domain)
+    rules = schema.attributes.values() if schema else ()
+    return {r.name: attribute_value(r.default_value) for r in rules if r.default_value.name}
+
+
+def attribute_value(attribute: onnx.AttributeProto) -> Any:
+    """Return the value of an attribute, text as str."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return list(value) if attribute.type == onnx.AttributeProto.INTS else value
 
 
 def formal_parameter(rules: Sequence, index: int) -> defs.OpSchema.FormalParameter | None:

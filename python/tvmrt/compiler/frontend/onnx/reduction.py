@@ -1,46 +1,25 @@
-"""Reductions over axes, and cumulative sums and products along one."""
+"""Reductions over axes that are made of several operators of the IR."""
 
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.op import distinct_axes, normalize_axis
 
 from .context import NodeContext
+from .plain_operators import reduce_axes
 from .registry import onnx_op
-
-_REDUCTIONS = {
-    "ReduceMax": "reduce_max",
-    "ReduceMean": "reduce_mean",
-    "ReduceMin": "reduce_min",
-    "ReduceProd": "reduce_prod",
-    "ReduceSum": "reduce_sum",
-    "ReduceSumSquare": "reduce_sum_square",
-}
-
-
-def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
-    """Return the sorted axes to reduce: without ``axes`` all, or none if the node says so."""
-    axes = ctx.attr_or_input("axes", 1)
-    rank = len(x.shape)
-    if not axes:
-        return [] if ctx.attr("noop_with_empty_axes", 0) else list(range(rank))
-    found = distinct_axes(axes, rank)
-    return sorted(found)
 
 
 def _reduce(ctx: NodeContext, op: str, x: Value, axes: list[int]) -> Value:
-    if not axes and op != "reduce_sum_square":  # each result is made of one element, itself
+    if not axes:  # each result is made of one element, itself
         return x
     return ctx.emit(op, [x], axes=tuple(axes), keepdims=int(ctx.attr("keepdims", 1)))
 
 
-@onnx_op(*_REDUCTIONS)
-def reduce(ctx: NodeContext) -> Value:
+@onnx_op("ReduceSumSquare")
+def reduce_sum_square(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axes = reduce_axes(ctx, x)
-    if not axes and ctx.op == "ReduceSumSquare":
-        return ctx.emit("mul", [x, x])
-    return _reduce(ctx, _REDUCTIONS[ctx.op], x, axes)
+    return _reduce(ctx, "reduce_sum_square", x, axes) if axes else ctx.emit("mul", [x, x])
 
 
 @onnx_op("ReduceL1")
@@ -90,28 +69,3 @@ def _apply_in_float(ctx: NodeContext, op: str, x: Value) -> Value:
     if x.dtype.is_float:
         return ctx.emit(op, [x])
     return ctx.cast(ctx.emit(op, [ctx.cast(x, "float64")]), x.dtype.name)
-
-
-@onnx_op("ArgMax", "ArgMin")
-def arg_reduce(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    return ctx.emit(
-        ctx.op.lower(),
-        [x],
-        axis=normalize_axis(ctx.attr("axis", 0), len(x.shape)),
-        keepdims=int(ctx.attr("keepdims", 1)),
-        select_last=int(ctx.attr("select_last_index", 0)),
-    )
-
-
-@onnx_op("CumSum", "CumProd")
-def cumulative(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    (axis,) = ctx.int_operand(1, "the axis")
-    return ctx.emit(
-        "cumulative_sum" if ctx.op == "CumSum" else "cumulative_product",
-        [x],
-        axis=normalize_axis(axis, len(x.shape)),
-        exclusive=int(ctx.attr("exclusive", 0)),
-        reverse=int(ctx.attr("reverse", 0)),
-    )

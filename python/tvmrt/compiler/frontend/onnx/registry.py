@@ -1,4 +1,7 @@
-"""Registry of ONNX operators: (domain, name) to the importer function."""
+"""Registry of ONNX operators: (domain, name) to the importer function.
+
+An operator of the IR that declares its ONNX name needs no function, see ``plain_operators``.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from tvmrt import plugin
 from tvmrt.compiler.operator_key import domain_of
+
+from .plain_operators import importer_of
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir import Value
@@ -46,12 +51,22 @@ def find(domain: str, name: str) -> Importer | None:
     """Return the importer of an operator, or None if it is unknown."""
     _load_families()
     key = domain_of(domain), name
-    if key not in _TABLE:
+    if key not in _TABLE and not _derive(key):
         entered = dict(_TABLE)
         for wanted in (key, (key[0], "*")):
             plugin.find("operators", wanted)  # imports the module, which registers them
         _TABLE.update(entered)  # existing entries are kept
+        if key not in _TABLE:
+            _derive(key)
     return _TABLE.get(key)
+
+
+def _derive(key: tuple[str, str]) -> bool:
+    """Enter the importer that an operator of the IR gives; return whether there is one."""
+    importer = importer_of(*key)
+    if importer is not None:
+        _TABLE[key] = importer
+    return importer is not None
 
 
 def why_missing(domain: str, name: str) -> str | None:

@@ -15,28 +15,6 @@ from .convolution import convolution, convolution_window, with_bias
 from .matmul import emit_matmul
 from .registry import onnx_op
 
-# names before and since opset 20
-_SAMPLE_MODES = {
-    "bilinear": "linear",
-    "linear": "linear",
-    "bicubic": "cubic",
-    "cubic": "cubic",
-    "nearest": "nearest",
-}
-
-
-@onnx_op("GridSample")
-def grid_sample(ctx: NodeContext) -> Value:
-    x, grid = ctx.required(0), ctx.required(1)
-    ctx.require_float32(x, grid)
-    return ctx.emit(
-        "grid_sample",
-        [x, grid],
-        mode=_SAMPLE_MODES[ctx.attr("mode", "linear")],
-        padding=ctx.attr("padding_mode", "zeros"),
-        align_corners=bool(ctx.attr("align_corners", 0)),
-    )
-
 
 @onnx_op("AffineGrid")
 def affine_grid(ctx: NodeContext) -> Value:
@@ -79,14 +57,6 @@ def roi_align(ctx: NodeContext) -> Value:
         scale=float(ctx.attr("spatial_scale", 1.0)),
         half_pixel=coordinates == "half_pixel",
     )
-
-
-@onnx_op("MaxRoiPool")
-def max_roi_pool(ctx: NodeContext) -> Value:
-    x, regions = ctx.required(0), ctx.required(1)
-    ctx.require_float32(x, regions)
-    out, scale = tuple(ctx.attr("pooled_shape")), float(ctx.attr("spatial_scale", 1.0))
-    return ctx.emit("max_roi_pool", [x, regions], out=out, scale=scale)
 
 
 @onnx_op("DeformConv")

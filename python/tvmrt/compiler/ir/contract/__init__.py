@@ -28,6 +28,10 @@ Attributes: a name, ``?`` if it may be missing, and one of
 - ``bool``, ``text``, ``floats``, ``object``; ``linear|cubic``: a choice; ``dtype float``: the name
   of an element type of that family, ``dtype`` of any.
 
+In parentheses after it, where its value is in a node of ONNX if not in an attribute of that name:
+``(operand 1)``, which is an attribute in older opsets, ``(NAME)`` of the attribute, and
+``(bilinear=linear)``, other names of choices. They are no part of the operator.
+
 ``rules`` are further conditions, in order: ``holds(words, test)`` and ``let(name, words, value)``.
 The parameters of their functions are names of operands (types, None if left out), attributes,
 extents, axes (tuples) and element types. ``NAME_data`` is an operand's array; the rule is skipped
@@ -38,9 +42,10 @@ defines.
 sentence. ``Contract.result_types`` returns the types of its results.
 """
 
+from .attributes import Attribute
 from .contract import Contract
 from .element_types import FAMILIES
 from .extent_formula import LIMIT, ContractError
 from .rules import Rule, holds, let
 
-__all__ = ["FAMILIES", "LIMIT", "Contract", "ContractError", "Rule", "holds", "let"]
+__all__ = ["FAMILIES", "LIMIT", "Attribute", "Contract", "ContractError", "Rule", "holds", "let"]

@@ -14,7 +14,10 @@ from ..extent import Extent
 from .element_types import members
 from .extent_formula import LIMIT, ContractError
 
-_LINE = re.compile(r"(?P<name>[A-Za-z][A-Za-z_0-9]*)(?P<optional>\??): (?P<kind>.+)")
+_LINE = re.compile(
+    r"(?P<name>[A-Za-z][A-Za-z_0-9]*)(?P<optional>\??): (?P<kind>[^()]+?)(?: \((?P<source>.+)\))?"
+)
+_RENAMED = re.compile(r"(\w+)=(\w+)")
 _RANGE = re.compile(r"(-?[\d.e+]*?)\.\.(-?[\d.e+]*)")
 _LENGTH = re.compile(r"\[(?:\*([A-Za-z_0-9]+)|(\d+))\]")
 _INTEGERS, _NUMBERS = (int, np.integer, Extent), (int, float, np.integer, np.floating)
@@ -23,14 +26,16 @@ _INTEGERS, _NUMBERS = (int, np.integer, Extent), (int, float, np.integer, np.flo
 class Attribute:
     """Contract of one attribute. ``check`` needs the operands only if ``late`` is set.
 
-    Raises ValueError when the line cannot be read.
+    ``onnx_operand`` is the index of the ONNX operand that has its value, ``onnx_name`` its name in
+    ONNX, ``onnx_choices`` has other names of its choices in ONNX. Raises ValueError when the line
+    cannot be read.
     """
 
     def __init__(self, line: str) -> None:
         match = _LINE.fullmatch(line)
         if match is None:
             raise ValueError(f"attribute {line!r} is not of the form 'name: kind'")
-        self.line = line
+        self.line = line.partition(" (")[0]
         self.name: str = match["name"]
         self.optional = bool(match["optional"])
         self.text: str = match["kind"]
@@ -48,6 +53,21 @@ class Attribute:
         if self.choices is None and self.kind not in _KINDS:
             raise ValueError(f"attribute {line!r}: unknown kind {self.kind}")
         self._test = _is_choice if self.choices else _KINDS[self.kind]
+        self.onnx_operand: int | None = None
+        self.onnx_name = self.name
+        self.onnx_choices: dict[str, str] = {}
+        if match["source"]:
+            self._read_source(match["source"])
+
+    def _read_source(self, text: str) -> None:
+        if text.startswith("operand "):
+            self.onnx_operand = int(text[len("operand ") :])
+            return
+        for word in text.split():
+            if renamed := _RENAMED.fullmatch(word):
+                self.onnx_choices[renamed[1]] = renamed[2]
+            else:
+                self.onnx_name = word
 
     def _read_length(self, text: str) -> None:
         match = _LENGTH.fullmatch(text)
