@@ -23,7 +23,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES
 from tvmrt.plugins.region_writers.quantized_to_onnx import MATMUL_OPERATORS, QUANTIZED_FORMS
 from tvmrt.plugins.region_writers.recurrent_to_onnx import CELLS, cell_refusal
-from tvmrt.plugins.region_writers.to_onnx import FORMS, region_to_onnx
+from tvmrt.plugins.region_writers.to_onnx import form_of, region_to_onnx
 
 OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
 INTEGERS = MATMUL_OPERATORS | {"gather", "pick"}  # operators that may have integer constants
@@ -44,13 +44,15 @@ class OpenVinoDevice(PackageDevice):
     _starts = True
     # operators that accept int8 as well as float32
     moves = frozenset({"concat", "expand", "identity", "pick", "reshape", "slice", "transpose"})
+    lacks = frozenset({"det", "max_roi_pool"})  # OpenVINO has none, or rounds another way
 
     def __init__(self) -> None:
         super().__init__()
         self._core: Any = None
 
     def supports(self, node: Node) -> str | None:
-        if node.op not in FORMS or (len(node.outputs) != 1 and node.op not in CELLS):
+        is_known = form_of(node.op) is not None and node.op not in self.lacks
+        if not is_known or (len(node.outputs) != 1 and node.op not in CELLS):
             return f"openvino gets no {node.op}"
         for value in (*node.operands(), *node.outputs):
             if not self._takes(node.op, value):

@@ -282,3 +282,37 @@ def test_without_the_package_nodes_stay_on_the_cpu(monkeypatch):
     (row,) = tvmrt.compile(model, devices=["openvino"]).summary.nodes
     assert row.device == "cpu"
     assert "the package openvino is not installed" in row.reason
+
+
+def plain_region(op, attrs, *shapes):
+    """Return a region of one operator on float32 tensors; the last shape is of the result."""
+    tensors = [{"dtype": "float32", "shape": list(shape)} for shape in shapes]
+    count = len(shapes) - 1
+    node = {"op": op, "name": "n", "attrs": attrs, "inputs": [*range(count)], "outputs": [count]}
+    places = {"inputs": [*range(count)], "outputs": [count], "constants": []}
+    return {"name": "r", "tensors": tensors, "nodes": [node], **places}
+
+
+PLAIN = {
+    "CumSum": (
+        plain_region("cumulative_sum", {"axis": 1, "exclusive": 1, "reverse": 0}, [2, 3], [2, 3]),
+        lambda x: np.cumsum(x, 1) - x,
+    ),
+    "ReduceSumSquare": (
+        plain_region("reduce_sum_square", {"axes": [0], "keepdims": 1}, [2, 3], [1, 3]),
+        lambda x: np.square(x).sum(0, keepdims=True),
+    ),
+    "Transpose": (plain_region("transpose", {"perm": [1, 0]}, [2, 3], [3, 2]), np.transpose),
+    "Atanh": (plain_region("atanh", {}, [2, 3], [2, 3]), np.arctanh),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_operator_is_written_by_the_name_and_attributes_of_its_declaration(name):
+    text, compute = PLAIN[name]
+    model = region_to_onnx(text, b"")
+    assert [node.op_type for node in model.graph.node] == [name]
+    session = runtime.InferenceSession(model.SerializeToString())
+    x = np.linspace(-0.9, 0.8, 6, dtype=np.float32).reshape(2, 3)
+    (y,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(y, compute(x), rtol=1e-5)

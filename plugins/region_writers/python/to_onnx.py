@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import defs, helper
 
+from tvmrt.compiler.sdk.graph import OPS
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.region_writers.int8_quantization import scales_of
 from tvmrt.plugins.region_writers.onnx_writer import Form, Writer, pool, tensor_info, window
@@ -18,22 +20,17 @@ from tvmrt.plugins.region_writers.recurrent_to_onnx import CELL_FORMS
 OPSET = 18
 IR_VERSION = 9
 
-# Operators that differ from ONNX's in the name only.
-PLAIN = {
-    "abs": "Abs", "add": "Add", "ceil": "Ceil", "cos": "Cos", "div": "Div", "erf": "Erf",
-    "exp": "Exp", "floor": "Floor", "identity": "Identity", "log": "Log", "max": "Max",
-    "min": "Min", "mul": "Mul", "neg": "Neg", "pow": "Pow", "prelu": "PRelu",
-    "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sin": "Sin",
-    "softplus": "Softplus", "sqrt": "Sqrt", "sub": "Sub", "tanh": "Tanh",
-}  # fmt: skip
-REDUCTIONS = {
-    "reduce_max": "ReduceMax", "reduce_mean": "ReduceMean", "reduce_min": "ReduceMin",
-    "reduce_prod": "ReduceProd", "reduce_sum": "ReduceSum",
-}  # fmt: skip
-
 
 def _plain(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    w.add(PLAIN[node["op"]], inputs, output)
+    """Write an operator by the name and the attributes that its declaration has in ONNX."""
+    operator, operands, attributes = OPS[node["op"]], list(inputs), {}
+    for rule in operator.contract.attributes.values():
+        value = node["attrs"].get(rule.name)
+        if rule.onnx_operand is not None:
+            operands.insert(rule.onnx_operand, w.integers(value))
+        elif value is not None:
+            attributes[rule.onnx_name] = value
+    w.add(operator.onnx.name, operands, output, **attributes)
 
 
 def _matmul(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
@@ -113,14 +110,6 @@ def _is_exact_scale(extent: int, out: int) -> bool:
     return out % extent == 0 or (extent % out == 0 and step & (step - 1) == 0)
 
 
-def _transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    w.add("Transpose", inputs, output, perm=node["attrs"]["perm"])
-
-
-def _concat(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    w.add("Concat", inputs, output, axis=node["attrs"]["axis"])
-
-
 def _slice(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     starts, steps = node["attrs"]["starts"], node["attrs"]["steps"]
     if any(step < 1 for step in steps):
@@ -139,25 +128,29 @@ def _pad(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Pad", [inputs[0], pads, *value], output, mode=attrs["mode"])
 
 
-def _reduce(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    attrs = node["attrs"]
-    axes = w.integers(attrs["axes"])
-    w.add(REDUCTIONS[node["op"]], [inputs[0], axes], output, keepdims=attrs["keepdims"])
-
-
 def _softmax(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
     w.add("LogSoftmax" if attrs.get("log") else "Softmax", inputs, output, axis=attrs["axis"])
 
 
 FORMS: dict[str, Form] = {
-    **dict.fromkeys(PLAIN, _plain), **dict.fromkeys(REDUCTIONS, _reduce),
-    "avg_pool": pool, "concat": _concat, "conv": _conv,
-    "conv_transpose": _conv_transpose, "expand": _expand, "gather": _gather, "matmul": _matmul,
-    "max_pool": pool, "pad": _pad, "pick": _pick, "reshape": _reshape, "slice": _slice,
-    "softmax": _softmax, "transpose": _transpose, **QUANTIZED_FORMS,
-    **CELL_FORMS,
+    "avg_pool": pool, "conv": _conv, "conv_transpose": _conv_transpose, "expand": _expand,
+    "gather": _gather, "matmul": _matmul, "max_pool": pool, "pad": _pad, "pick": _pick,
+    "reshape": _reshape, "slice": _slice, "softmax": _softmax, **QUANTIZED_FORMS, **CELL_FORMS,
 }  # fmt: skip
+
+
+@cache
+def form_of(op: str) -> Form | None:
+    """Return the function that writes an operator as ONNX; None if none does."""
+    operator = OPS.get(op)
+    name = operator and operator.onnx
+    if op in FORMS or operator is None or name is None or name.domain:
+        return FORMS.get(op)
+    # one of several operators may compute more element types than ONNX's
+    has_other_choices = any(a.onnx_choices for a in operator.contract.attributes.values())
+    is_plain = not name.key and not has_other_choices and defs.has(name.name, OPSET, "")
+    return _plain if is_plain else None
 
 
 def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelProto:
@@ -196,7 +189,7 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
 
 
 def _write_node(writer: Writer, node: Mapping[str, Any]) -> None:
-    form = FORMS.get(node["op"])
+    form = form_of(node["op"])
     if form is None or (len(node["outputs"]) != 1 and node["op"] not in CELL_FORMS):
         raise UnsupportedError(f"{node['name']}: {node['op']} cannot be written as ONNX")
     inputs = [f"t{i}" if i >= 0 else "" for i in node["inputs"]]

@@ -30,7 +30,7 @@ def _concat_shape(axis: int, parts: Sequence[TensorType]) -> list[int]:
     return shape
 
 
-@register("concat")
+@register("concat", onnx="Concat")
 class Concat(Op):
     """Concatenate along ``axis``."""
 

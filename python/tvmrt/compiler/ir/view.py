@@ -53,7 +53,7 @@ class Reshape(ViewOp):
         return source.reshape(attrs["shape"])
 
 
-@register("transpose")
+@register("transpose", onnx="Transpose")
 class Transpose(ViewOp):
     """Transpose: output axis d is input axis perm[d]."""
 

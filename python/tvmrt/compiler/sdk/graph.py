@@ -2,6 +2,7 @@
 
 from tvmrt.compiler.ir import (
     DTYPES,
+    OPS,
     POINTWISE,
     Builder,
     CSource,
@@ -56,11 +57,11 @@ from tvmrt.compiler.ir.value_users import ValueUsers
 __all__ = [
     "ACTIVATIONS", "Builder", "CHANNELS_LAST_LAYOUT", "CSource", "Contract", "DENSE_LAYOUT",
     "DTYPES", "DeviceMemory", "Extent", "GAP", "Graph", "LIMIT", "ModuleBlob", "Needs", "Node",
-    "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp", "REDUCE", "Region",
-    "SourceType", "States", "SymInt", "TensorType", "Trait", "Value", "ValueUsers", "Vendor",
-    "as_extent", "broadcast", "call_of", "constant", "copy_graph", "drop_default_attributes",
-    "entry_for_dtype", "expected_size", "extent_text", "fits_packed_links", "get_op",
-    "kernel_record", "max_unrolled_nodes", "mmap_from_file", "normalize_axis",
-    "pack_interleaved", "region_of", "register", "sym_max", "symbols_of", "text_of_types",
-    "types_of_text", "upper_bound", "valid_counts",
+    "OPS", "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp", "REDUCE",
+    "Region", "SourceType", "States", "SymInt", "TensorType", "Trait", "Value", "ValueUsers",
+    "Vendor", "as_extent", "broadcast", "call_of", "constant", "copy_graph",
+    "drop_default_attributes", "entry_for_dtype", "expected_size", "extent_text",
+    "fits_packed_links", "get_op", "kernel_record", "max_unrolled_nodes", "mmap_from_file",
+    "normalize_axis", "pack_interleaved", "region_of", "register", "sym_max", "symbols_of",
+    "text_of_types", "types_of_text", "upper_bound", "valid_counts",
 ]  # fmt: skip
