@@ -62,11 +62,19 @@ class NodeContext(OnnxNode):
             return self.emit("iota", [], count=count, start=start, step=step)
         return self.const(start + np.arange(count) * step, np.int64)
 
-    def attr_or_input(self, name: str, index: int) -> list[int] | None:
+    def list_operand(self, index: int, what: str, min_axes: int = 1) -> list[SymInt] | None:
+        """Return an input like int_operand. Raises ValueError unless it has ``min_axes`` to 1
+        axes."""
+        value = self.input(index)
+        if value is not None and not min_axes <= value.type.rank <= 1:
+            raise ValueError(f"{what} (input {index}) is {value.type}, expected a list of integers")
+        return self.int_operand(index, what)
+
+    def attr_or_input(self, name: str, index: int, min_axes: int = 1) -> list[int] | None:
         """Return a list of ints that is an attribute in older opsets and an input in newer ones."""
         value = self.attr(name)
         if value is None:
-            return self.int_operand(index, name)
+            return self.list_operand(index, name, min_axes)
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(v, int) for v in values):
             raise ValueError(f"{name} must be whole numbers, not {value}")

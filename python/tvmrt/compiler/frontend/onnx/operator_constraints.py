@@ -154,10 +154,8 @@ def _zero_point_fits(matrix, point, axis: int) -> bool:
     return are_equal(point.shape[-1 if axis == -1 or len(point.shape) == 1 else -2], extent)
 
 
-_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
 _CONV, _GROUP = "x: any[N C *S{1..}], w: any[M C/group *K{S}]", "group: int 1.."
 _BY_CHANNEL = "x: any[N C *S], scale: any[C], bias: any[C]"
-_CUMULATIVE = _row("x: any[_ *], axis: index[*{0..1}]", "", _scalar("axis"))
 
 _COORDINATES = "half_pixel|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize"
 _POLICY = "keep_aspect_ratio_policy: stretch|not_larger|not_smaller"
@@ -185,31 +183,13 @@ def _resize(coordinates: str, more: str = "") -> Row:
 
 
 _UPSAMPLE = "mode: nearest|linear"
-_PADDING_MODE = "padding_mode: zeros|border|reflection"
 
 ROWS: dict[tuple[str, int], Row] = {
-    # lists of numbers: rank
-    **dict.fromkeys(
-        (
-            *((f"Reduce{op}", 18) for op in _REDUCTIONS),
-            ("ReduceSum", 13),
-            ("Squeeze", 13),
-        ),
-        _row("x: any[*], axes?: int64[_]"),
-    ),
-    **dict.fromkeys(
-        (("Reshape", 5), ("Expand", 8)),
-        _row("x: any[*], shape: int64[_]"),
-    ),
-    ("Tile", 6): _row("x: any[*], repeats: int64[_]"),
-    ("Split", 13): _row("x: any[*], split?: int64[_]"),
     # layout, index and scan operators
-    **dict.fromkeys((("CumSum", 1), ("CumProd", 1)), _CUMULATIVE),
     ("Compress", 1): _row("x: any[*], condition: bool[_]"),
     ("Slice", 10): _row(
         "x: any[*], starts: index[A], ends: index[A], axes?: index[A], steps?: index[A]"
     ),
-    ("Unsqueeze", 13): _row("x: any[*], axes: int64[*{0..1}]"),
     **dict.fromkeys(
         (("DepthToSpace", 1), ("SpaceToDepth", 1)),
         _row("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
@@ -223,7 +203,6 @@ ROWS: dict[tuple[str, int], Row] = {
         _scalar("depth"),
         holds("depth is above 0", lambda depth_data: (depth_data > 0).all()),
     ),
-    ("ScatterElements", 16): _row("x: any[*X], indices: index[*{X}], updates: any[*]"),
     ("TensorScatter", 1): _row(
         "cache: any[*], update: any[*], indices?: int64[_]", "mode: linear|circular"
     ),
@@ -312,11 +291,6 @@ ROWS: dict[tuple[str, int], Row] = {
         holds("alpha and beta are above 0", lambda alpha, beta: alpha > 0 and beta > 0),
     ),
     # pools
-    ("MaxPool", 1): _row("x: any[N C *S{1..}]"),
-    ("AveragePool", 1): _row("x: any[N C *S{1..}]"),
-    ("LpPool", 1): _row("x: any[N C *S{1..}]"),
-    ("MaxUnpool", 1): _row("x: any[N C *S{1..}], places: int64[N C *S], output_shape?: int64[_]"),
-    **dict.fromkeys((("GlobalAveragePool", 1), ("GlobalMaxPool", 1)), _row("x: any[N C *S]")),
     ("GlobalLpPool", 1): _row("x: any[N C *S]", "p: int 1.."),
     # resizing, sampling, signals and attention
     ("Resize", 10): _row("x: any[*], scales: float32[_]", _UPSAMPLE, _ABOVE_0),
@@ -332,17 +306,6 @@ ROWS: dict[tuple[str, int], Row] = {
         "x: any[*], scales: float32[_]",
         _UPSAMPLE,
         holds("scales are not below 1", lambda scales_data: (scales_data >= 1).all()),
-    ),
-    ("GridSample", 16): _row(
-        "x: any[N C H W], grid: any[N _ _ 2]", f"mode: bilinear|nearest|bicubic, {_PADDING_MODE}"
-    ),
-    ("GridSample", 20): _row(
-        "x: any[N C *S{1..}], grid: any[N *O{S} _]",
-        f"mode: linear|nearest|cubic, {_PADDING_MODE}",
-        holds(
-            "grid has one coordinate for each axis of S",
-            lambda grid, S: are_equal(grid.shape[-1], len(S)),
-        ),
     ),
     ("RoiAlign", 10): _row(_ANY, "mode: avg|max"),
     ("RoiAlign", 16): _row(

@@ -79,7 +79,10 @@ class _PlainImporter:
         if attribute.kind == "axes":
             return tuple(reduce_axes(ctx, operands[0]))
         if attribute.onnx_operand is not None:
-            (value,) = ctx.attr_or_input(attribute.onnx_name, attribute.onnx_operand)
+            values = ctx.attr_or_input(attribute.onnx_name, attribute.onnx_operand, min_axes=0)
+            if len(values) != 1:
+                raise ValueError(f"{attribute.onnx_name} is {values}, expected one integer")
+            value = values[0]
         else:
             value = self.attribute(ctx, attribute.onnx_name)
         if attribute.kind == "axis":

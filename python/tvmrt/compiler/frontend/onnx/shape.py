@@ -228,7 +228,7 @@ def squeeze(ctx: NodeContext) -> OnnxValue:
 @onnx_op("Unsqueeze")
 def unsqueeze(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    axes = ctx.attr_or_input("axes", 1) or []
+    axes = ctx.attr_or_input("axes", 1, min_axes=0) or []
     rank = len(x.shape) + len(axes)
     added = {normalize_axis(a, rank) for a in axes}
     if len(added) != len(axes):
@@ -275,7 +275,7 @@ def space_to_depth(ctx: NodeContext) -> Value:
 
 @onnx_op("Expand")
 def expand(ctx: NodeContext) -> Value:
-    x, requested = ctx.required(0), ctx.int_operand(1, "the shape")
+    x, requested = ctx.required(0), ctx.list_operand(1, "the shape")
     for d in range(-min(len(requested), len(x.shape)), 0):
         if isinstance(x.shape[d], int) and x.shape[d] != 1 and data_dependent_symbols(requested[d]):
             requested[d] = _kept_extent(ctx, x.shape[d], requested[d])
@@ -293,7 +293,7 @@ def _kept_extent(ctx: NodeContext, extent: int, requested: SymInt) -> int:
 
 @onnx_op("Tile")
 def tile(ctx: NodeContext) -> Value:
-    x, repeats = ctx.required(0), ctx.int_operand(1, "the number of repeats")
+    x, repeats = ctx.required(0), ctx.list_operand(1, "the number of repeats")
     if len(repeats) != len(x.shape) or not all(is_at_least(r, 0) for r in repeats):
         raise ValueError(f"repeats {repeats} do not fit {x.type}")
     interleaved_shape = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
@@ -383,7 +383,7 @@ def pad(ctx: NodeContext) -> Value:
         value = ctx.input(2) or ctx.like(0, x)
         return dynamic_slice.import_pad(ctx, ctx.attr("mode", "constant"), value)
     pads = ctx.attr_or_input("pads", 1)
-    axes = ctx.int_operand(3, "axes")
+    axes = ctx.list_operand(3, "axes")
     axes = list(range(rank)) if axes is None else [normalize_axis(a, rank) for a in axes]
     if pads is None or len(pads) != 2 * len(axes):
         raise ValueError(f"pads {pads} do not fit the axes {axes} of {x.type}")
