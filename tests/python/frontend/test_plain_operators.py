@@ -28,13 +28,13 @@ class Fold(Op):
     )
 
 
-class Left(Op):
+class TurnLeft(Op):
     """One of two operators for one of ONNX."""
 
     contract = Contract("x: float32[*S] -> z: float32[*S]")
 
 
-class Right(Left):
+class TurnRight(TurnLeft):
     """The other one."""
 
 
@@ -42,8 +42,8 @@ class Right(Left):
 def made_up_operators():
     """Register the operators for these tests only: other tests look at all operators."""
     register("made_up_fold", onnx="made.up::Fold")(Fold)
-    register("made_up_left", onnx="made.up::Turn(way=LEFT)")(Left)
-    register("made_up_right", onnx="made.up::Turn(way=RIGHT)")(Right)
+    register("made_up_left", onnx="made.up::Turn(way=LEFT)")(TurnLeft)
+    register("made_up_right", onnx="made.up::Turn(way=RIGHT)")(TurnRight)
     yield
     for name in ("made_up_fold", "made_up_left", "made_up_right"):
         onnx = OPS.pop(name).onnx

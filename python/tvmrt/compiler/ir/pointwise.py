@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from math import erf, inf
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from .contract import Contract, let
 from .dtype import DTYPES, DType
 from .onnx_name import OnnxName
 from .op import POINTWISE, Expression, Op, broadcast, define
+from .pointwise_evaluation import elementwise_erf, power, shift, sigmoid, trunc_div
 from .traits import Trait
 
 BOOL = DTYPES["bool"]
@@ -151,47 +152,6 @@ def _families(dtype: DType) -> tuple[str, ...]:
     return ("int" if dtype.is_signed else "uint", "integer", "number", "any")
 
 
-def _trunc_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if np.issubdtype(a.dtype, np.floating):
-        return a / b
-    safe = np.where(b == 0, 1, b).astype(b.dtype)
-    floor = np.floor_divide(a, safe)
-    upwards = (floor * safe != a) & ((a < 0) != (safe < 0))
-    return np.where(b == 0, 0, floor + upwards).astype(a.dtype)
-
-
-def _shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
-    bits = a.dtype.itemsize * 8
-    moved = np.left_shift(a, b % bits) if left else np.right_shift(a, b % bits)
-    beyond = np.where((a < 0) & (not left), -1, 0).astype(a.dtype)
-    return np.where((b >= 0) & (b < bits), moved, beyond).astype(a.dtype)
-
-
-def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if np.issubdtype(a.dtype, np.floating):
-        return np.power(a.astype(np.float64), b).astype(a.dtype)
-    return wrapped_pow(a, b)
-
-
-def wrapped_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return integer powers that wrap around; a negative exponent gives 0 unless abs(a) is 1."""
-    with np.errstate(over="ignore"):
-        base, rest = a.astype(np.uint64), b.astype(np.uint64)
-        power = np.ones(np.broadcast_shapes(a.shape, b.shape), np.uint64)
-        for _ in range(64):
-            power = np.where(rest & 1, power * base, power).astype(np.uint64)
-            base, rest = base * base, rest >> np.uint64(1)
-    return np.where((b < 0) & (np.abs(a) != 1), 0, power).astype(a.dtype)
-
-
-def _numpy_erf(x: np.ndarray) -> np.ndarray:
-    return np.vectorize(erf, otypes=[x.dtype])(x) if x.size else x
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return (0.5 * (np.tanh(0.5 * x) + 1)).astype(x.dtype)
-
-
 def _libm(
     name: str,
     onnx: str,
@@ -259,7 +219,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
     PointwiseOp(
         "div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
-        _trunc_div,
+        trunc_div,
         monotonic="*/",
         onnx="Div",
     ),
@@ -291,7 +251,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "int": ("({t})tvmrt_pow_int64((uint64_t){0}, (uint64_t){1}, {1} < 0)", INT),
             "uint": ("({t})tvmrt_pow_int64({0}, {1}, 0)", INT),
         },
-        _pow,
+        power,
         onnx="Pow",
     ),
     PointwiseOp(
@@ -350,7 +310,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": "((uint64_t){1} < {bits} "
             "? ({t})((uint64_t){0} << ((uint64_t){1} % {bits})) : ({t})0)"
         },
-        lambda a, b: _shift(a, b, True),
+        lambda a, b: shift(a, b, True),
         onnx="BitShift(direction=LEFT)",
     ),
     PointwiseOp(
@@ -359,7 +319,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "int": "({t})((uint64_t){1} < {bits} ? {0} >> ((uint64_t){1} % {bits}) : -({0} < 0))",
             "uint": "((uint64_t){1} < {bits} ? ({t})({0} >> ((uint64_t){1} % {bits})) : ({t})0)",
         },
-        lambda a, b: _shift(a, b, False),
+        lambda a, b: shift(a, b, False),
         onnx="BitShift(direction=RIGHT)",
     ),
     # select: condition, then, else
@@ -464,7 +424,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
     _libm("asinh", "Asinh", np.arcsinh, INVERSE),
     _libm("acosh", "Acosh", np.arccosh, INVERSE),
     _libm("atanh", "Atanh", np.arctanh, INVERSE),
-    _libm("erf", "Erf", _numpy_erf, MATH),
+    _libm("erf", "Erf", elementwise_erf, MATH),
     _libm("floor", "Floor", np.floor, MATH, monotonic="+"),
     _libm("ceil", "Ceil", np.ceil, MATH, monotonic="+"),
     PointwiseOp(
@@ -477,7 +437,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
     PointwiseOp(
         "sigmoid",
         {"f32": ("tvmrt_sigmoid_f32({0})", MATH), "f64": "(1.0 / (1.0 + exp(-{0})))"},
-        _sigmoid,
+        sigmoid,
         result_range=(0, 1),
         onnx="Sigmoid",
     ),
