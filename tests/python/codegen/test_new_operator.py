@@ -16,6 +16,7 @@ from tvmrt.compiler.codegen.window.epilogue import split_epilogue
 from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.ir import Op, Trait, Weights
 from tvmrt.compiler.ir.contract import Contract
+from tvmrt.compiler.ir.kernel import Kernel
 from tvmrt.compiler.ir.op import register
 from tvmrt.compiler.partition import partition
 from tvmrt.compiler.transform.optimize import optimize
@@ -64,6 +65,14 @@ class PlainQLinear(QLinear):
 
     traits = frozenset()
     integer_of = "plain_linear"
+
+
+@register("softmax_of_all", onnx="made.up::SoftmaxOfAll")
+class SoftmaxOfAll(Op):
+    """Softmax over all elements: an operator that is its declaration alone."""
+
+    contract = Contract("x: float32[*S] -> y: float32[*S]")
+    kernel = Kernel("op/softmax.h", "tvmrt_softmax_row_f32", "x y x.size")
 
 
 class _Loops(Lowering):
@@ -185,3 +194,10 @@ def test_a_new_operator_is_compiled(tmp_path):
     sums = (Q.astype(np.int64) - POINTS["x"]) @ QW.T.astype(np.int64)
     steps = np.rint(sums * (SCALES["x"] * SCALES["w"] / SCALES["y"])) + POINTS["y"]
     np.testing.assert_allclose(z, np.clip(steps, POINTS["y"], 127), atol=0)
+
+
+def test_an_operator_that_is_its_declaration_alone_is_imported_and_computed():
+    node = helper.make_node("SoftmaxOfAll", ["x"], ["y"], name="all", domain="made.up")
+    y = tvmrt.load(onnx_graph.model([node], {"x": X}, ["y"], domains=["made.up"]), cache=False)(X)
+    powers = np.exp(X - X.max())
+    np.testing.assert_allclose(y, powers / powers.sum(), rtol=1e-5)

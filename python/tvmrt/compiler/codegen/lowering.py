@@ -1,7 +1,8 @@
 """Interface of operator lowerings, which print a group of nodes as C.
 
 One lowering is created per group. The builder asks it for layouts and memory, fixes them, and only
-then lets it print. Register a class with ``@lowers("operator")``. A lowering needs ``emit`` alone;
+then lets it print. An operator that declares its ``kernel`` has a lowering. For others, register a
+class with ``@lowers("operator")``. A lowering needs ``emit`` alone;
 the other seven methods have defaults: dense operands and results, no scratch memory, no epilogue.
 
 ``lowering_protocols.py`` has what a lowering may implement in addition: row-wise fusion,
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Union
 
-from tvmrt.compiler.ir import Node, Strided, Value
+from tvmrt.compiler.ir import Node, Strided, Value, get_op
 from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.program import (
     ANY,
@@ -109,6 +110,7 @@ class ImageLowering(Lowering):
 
 
 _TABLE: dict[str, type[Lowering]] = {}
+DECLARED_KERNELS = "operators that declare their kernel"  # name of their lowering in the table
 
 
 def lowers(*names: str):
@@ -126,12 +128,12 @@ def lowers(*names: str):
 
 def lowering_for(op: str) -> type[Lowering]:
     """Return the lowering class of a kernel operator. Raises KeyError if there is none."""
-    return _TABLE[op]
+    return _TABLE[DECLARED_KERNELS if get_op(op).kernel and op not in _TABLE else op]
 
 
 def has_lowering(op: str) -> bool:
     """Return whether a kernel operator has a lowering."""
-    return op in _TABLE
+    return op in _TABLE or get_op(op).kernel is not None
 
 
 def same_offsets(a: Strided, b: Strided) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .contract import Contract, let
+from .kernel import Kernel
 from .op import Op, register
 
 
@@ -18,6 +19,7 @@ class DataDependentDim(Op):
         "extent: text, what: text, low: int 0.., high: int 0..",
         example={"extent": "n", "what": "the count", "low": 0, "high": 4},
     )
+    kernel = Kernel("op/nonzero.h", "tvmrt_count", "*x low high !{what} y")
 
 
 @register("count_nonzero")

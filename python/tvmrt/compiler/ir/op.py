@@ -11,6 +11,7 @@ import numpy as np
 from .assumptions import are_equal
 from .contract import Contract, ContractError
 from .extent import Extent, extent_text
+from .kernel import Kernel
 from .onnx_name import OnnxName
 from .tensor_type import TensorType
 from .traits import Trait, Weights
@@ -54,6 +55,7 @@ class Op:
     variant_of: str = ""  # operator that it computes by another algorithm
     weights: Weights | None = None  # set for matmul-like operators
     channel_axis: int | None = None  # axis of x and y whose indices are channels
+    kernel: Kernel | None = None  # the C function that computes it, if one call is enough
     symbol: str = ""  # "+", "-" or "*": y is this of two scaled integer operands, scaled again
     swapped: str = ""  # of a comparison: the operator that is equal with swapped operands
     negated: str = ""  # of a comparison: the operator that is its negation, without NaN

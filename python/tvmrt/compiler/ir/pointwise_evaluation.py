@@ -18,7 +18,7 @@ def trunc_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
-    """Return a shifted by b bits; a count that is negative or too large leaves copies of the sign."""
+    """Return a shifted by b bits; a count that is negative or too large leaves signs."""
     bits = a.dtype.itemsize * 8
     moved = np.left_shift(a, b % bits) if left else np.right_shift(a, b % bits)
     beyond = np.where((a < 0) & (not left), -1, 0).astype(a.dtype)

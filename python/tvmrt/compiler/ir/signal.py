@@ -11,6 +11,7 @@ import numpy as np
 from .contract import Contract, holds, let
 from .fixed_point import FixedPointOp
 from .float_to_int import to_integers
+from .kernel import Kernel
 from .op import Op, define, register
 from .traits import Trait
 
@@ -183,6 +184,7 @@ class SignalGain(Op):
         rules=[holds(f"table has {GAIN_PLACES} places", lambda P: P >= GAIN_PLACES)],
         example={"P": GAIN_PLACES},
     )
+    kernel = Kernel("op/signal.h", "tvmrt_signal_gain", "x noise table y y.size shift")
 
 
 @register("spectrogram")

@@ -11,8 +11,11 @@ import numpy as np
 
 from .contract import Contract, holds, let
 from .dtype import STRING
+from .kernel import Kernel
 from .op import Op, register
 from .tensor_type import TensorType
+
+STRINGS = "op/string_tensors.h"
 
 
 class TextOp(Op):
@@ -65,6 +68,7 @@ class TextHeap(TextOp):
 
     results_persist = True
     contract = Contract("-> y: uint8[bytes]", "bytes: int 64..", example={"bytes": 64})
+    kernel = Kernel(STRINGS, "tvmrt_text_reset", "y bytes")
 
 
 @register("text_equal")
@@ -96,6 +100,7 @@ class TextJoin(StringsOp):
     """Concatenate a and b."""
 
     contract = Contract("heap: uint8[_], a: int64[*S], b: int64[*S] -> y: int64[*S]")
+    kernel = Kernel(STRINGS, "tvmrt_text_join", "heap a b y.size y !strings")
 
 
 @register("text_case")
@@ -112,6 +117,7 @@ class TextKeep(StringsOp):
     contract = Contract(
         "x: int64[N], kept: bool[N] -> y: int64[count]", "count: int 0..", example={"count": 2}
     )
+    kernel = Kernel(STRINGS, "tvmrt_text_keep", "x kept x.size y y.size")
 
 
 @register("text_parts")
@@ -119,6 +125,7 @@ class TextParts(TextOp):
     """Number of parts that text_split returns for each string."""
 
     contract = Contract("x: int64[*S] -> y: int64[*S]", "delimiter: text, most: int 1..")
+    kernel = Kernel(STRINGS, "tvmrt_text_parts", "x y.size delimiter most y")
 
 
 @register("text_split")
@@ -133,6 +140,7 @@ class TextSplit(StringsOp):
         "delimiter: text, most: int 1.., width: int 0..",
         example={"width": 2},
     )
+    kernel = Kernel(STRINGS, "tvmrt_text_split", "heap x x.size delimiter most width y !strings")
 
 
 class _Tokens(TextOp):
@@ -162,6 +170,7 @@ class TextTokensCount(_Tokens):
         rules=_Tokens.rules,
         example={"C": 4},
     )
+    kernel = Kernel(STRINGS, "tvmrt_text_tokens_count", "x x.size classes table C-3 least y")
 
 
 @register("text_tokens")
@@ -179,6 +188,11 @@ class TextTokens(StringsOp):
         rules=_Tokens.rules,
         example={"C": 4, "width": 2},
     )
+    kernel = Kernel(
+        STRINGS,
+        "tvmrt_text_tokens",
+        "heap x x.size classes table C-3 least width pad y !strings",
+    )
 
 
 def _within(table: np.ndarray, states: int) -> bool:
@@ -190,6 +204,7 @@ class TextToNumber(TextOp):
     """Parse the number in each string; the run ends with an error if there is none."""
 
     contract = Contract("x: int64[*S] -> y: to[*S]", "to: dtype float64|int64")
+    kernel = Kernel(STRINGS, "tvmrt_text_to_{to}", "x y.size y !strings")
 
 
 @register("number_to_text")

@@ -41,6 +41,7 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.compiler.ir.extent_forms import expected_size
+from tvmrt.compiler.ir.kernel import Kernel
 from tvmrt.compiler.ir.limits import max_unrolled_nodes
 from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
 from tvmrt.compiler.ir.mmap_constants import mmap_from_file
@@ -56,8 +57,8 @@ from tvmrt.compiler.ir.value_users import ValueUsers
 
 __all__ = [
     "ACTIVATIONS", "Builder", "CHANNELS_LAST_LAYOUT", "CSource", "Contract", "DENSE_LAYOUT",
-    "DTYPES", "DeviceMemory", "Extent", "GAP", "Graph", "LIMIT", "ModuleBlob", "Needs", "Node",
-    "OPS", "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp", "REDUCE",
+    "DTYPES", "DeviceMemory", "Extent", "GAP", "Graph", "Kernel", "LIMIT", "ModuleBlob", "Needs",
+    "Node", "OPS", "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp", "REDUCE",
     "Region", "SourceType", "States", "SymInt", "TensorType", "Trait", "Value", "ValueUsers",
     "Vendor", "as_extent", "broadcast", "call_of", "constant", "copy_graph",
     "drop_default_attributes", "entry_for_dtype", "expected_size", "extent_text",

@@ -9,21 +9,8 @@ from tvmrt.compiler.ir.program import Step
 
 from ..c.initializers import print_array, print_layer, print_struct
 from ..c.inputs import input_pointer, input_pointers
-from ..c.writer import FunctionWriter, error_location
+from ..c.writer import FunctionWriter
 from ..lowering import Lowering, Scratch, lowers
-
-
-@lowers("count")
-class RuntimeSizeLowering(Lowering):
-    """Bounds check of a run-time size."""
-
-    in_memory = (0,)
-
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/nonzero.h")
-        attrs, x = self.node.attrs, input_pointer(f, 0, "x")
-        where = error_location(self.node, attrs["what"])
-        f.result(f"tvmrt_count(*{x}, {attrs['low']}, {attrs['high']}, {where}, {f.write()})")
 
 
 @lowers("count_nonzero")

@@ -41,15 +41,6 @@ class FilterBankLowering(Lowering):
         f.line(f"tvmrt_signal_filter_bank(&bank, {x}, {f.write()});")
 
 
-@lowers("signal_gain")
-class GainLowering(Lowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/signal.h")
-        operands = ", ".join(input_pointers(f, "x", "noise", "table"))
-        rest = f"{self.node.output.type.size}, {self.node.attrs['shift']}"
-        f.line(f"tvmrt_signal_gain({operands}, {f.write()}, {rest});")
-
-
 def _twiddle_factors(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return e^(i phase) as pairs; in fixed point, halves are rounded up."""
     pairs = np.stack([np.cos(phases), np.sin(phases)], axis=-1)

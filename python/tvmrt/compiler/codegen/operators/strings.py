@@ -57,12 +57,6 @@ class StringConstantsLowering(StringLowering):
         f.line(f"(void){texts};")
 
 
-@lowers("text_heap")
-class StringHeapLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        self.body(f, "reset", [f.write(), self.node.attrs["bytes"]])
-
-
 @lowers("text_equal")
 class StringEqualLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
@@ -84,13 +78,6 @@ class StringFindLowering(StringLowering):
         self.body(f, "find", [x, self.count, table, places, len(keys), f.write()])
 
 
-@lowers("text_join")
-class StringJoinLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        heap, a, b = input_pointers(f, "heap", "a", "b")
-        self.print_checked_call(f, "join", [heap, a, b, self.count, f.write()])
-
-
 def case_pairs(to: str) -> np.ndarray:
     """Return pairs of code points with their other case, if that is a single code point."""
     turn = str.upper if to == "upper" else str.lower
@@ -106,55 +93,6 @@ class StringCaseLowering(StringLowering):
         pairs = case_pairs(self.node.attrs["to"])
         table = f.constant(self.node.attrs["to"], pairs)
         self.print_checked_call(f, "case", [heap, x, self.count, table, len(pairs), f.write()])
-
-
-@lowers("text_keep")
-class StringFilterLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, is_kept = input_pointers(f, "x", "kept")
-        before = self.node.inputs[0].type.size
-        self.body(f, "keep", [x, is_kept, before, f.write(), self.count])
-
-
-@lowers("text_parts")
-class StringPartsLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        attrs, x = self.node.attrs, input_pointer(f, 0, "x")
-        delimiter = c_string(attrs["delimiter"])
-        self.body(f, "parts", [x, self.count, delimiter, attrs["most"], f.write()])
-
-
-@lowers("text_split")
-class StringSplitLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        attrs = self.node.attrs
-        heap, x = input_pointers(f, "heap", "x")
-        delimiter, count = c_string(attrs["delimiter"]), self.node.inputs[1].type.size
-        passed = [heap, x, count, delimiter, attrs["most"], attrs["width"], f.write()]
-        self.print_checked_call(f, "split", passed)
-
-
-@lowers("text_tokens_count", "text_tokens")
-class StringTokensLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        makes = self.node.op == "text_tokens"
-        names = (*(["heap"] if makes else []), "x", "classes", "table")
-        *heap, x, classes, table = input_pointers(f, *names)
-        attrs, inputs = self.node.attrs, self.node.inputs
-        automaton = [classes, table, inputs[-1].shape[1] - 3, attrs["least"]]
-        count = inputs[-3].type.size
-        if makes:
-            row = [attrs["width"], c_string(attrs["pad"]), f.write()]
-            self.print_checked_call(f, "tokens", [*heap, x, count, *automaton, *row])
-        else:
-            self.body(f, "tokens_count", [x, count, *automaton, f.write()])
-
-
-@lowers("text_to_number")
-class StringToNumberLowering(StringLowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        x = input_pointer(f, 0, "x")
-        self.print_checked_call(f, f"to_{self.node.attrs['to']}", [x, self.count, f.write()])
 
 
 @lowers("number_to_text")

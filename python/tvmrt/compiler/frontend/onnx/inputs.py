@@ -9,11 +9,12 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
-from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
+from tvmrt.compiler.ir import DTYPES, HANDLE, POINTWISE, TensorType, Value
 from tvmrt.compiler.ir.extent import Extent, symbols_of
 from tvmrt.compiler.ir.extent_forms import linear_form
+from tvmrt.compiler.ir.op import ONNX_FORMS
 from tvmrt.compiler.ir.tensor_type import check_rank
-from tvmrt.compiler.operator_key import operator_name
+from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import (
     NameNotFoundError,
     UnboundedDimensionsError,
@@ -87,11 +88,11 @@ def _check_known(types: Mapping[str, TensorType]) -> None:
         )
 
 
-# Elementwise operators with one operand, whose shape is also the result's shape.
-_SHAPE_PRESERVING = {
-    "Abs", "Cast", "CastLike", "Ceil", "Erf", "Exp", "Floor", "Identity", "Log", "Neg", "Not",
-    "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softmax", "Sqrt", "Tanh",
-}  # fmt: skip
+def _preserves_shape(node: onnx.NodeProto) -> bool:
+    """Return whether the shape of the first operand is also the result's shape."""
+    forms = ONNX_FORMS.get((domain_of(node.domain), node.op_type), ())
+    is_plain = any(op.kind == POINTWISE and len(op.contract.operands) == 1 for op in forms)
+    return is_plain or operator_name(node) in ("Cast", "CastLike", "Softmax")
 
 
 def overrides_declared(
@@ -123,7 +124,7 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
     for node in reversed(proto.node):
         if not node.input or not node.output:
             continue
-        if operator_name(node) in _SHAPE_PRESERVING and node.output[0] in result:
+        if _preserves_shape(node) and node.output[0] in result:
             result.setdefault(node.input[0], result[node.output[0]])
     return result
 

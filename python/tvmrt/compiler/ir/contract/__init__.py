@@ -45,7 +45,17 @@ sentence. ``Contract.result_types`` returns the types of its results.
 from .attributes import Attribute
 from .contract import Contract
 from .element_types import FAMILIES
-from .extent_formula import LIMIT, ContractError
+from .extent_formula import LIMIT, ContractError, Formula
 from .rules import Rule, holds, let
 
-__all__ = ["FAMILIES", "LIMIT", "Attribute", "Contract", "ContractError", "Rule", "holds", "let"]
+__all__ = [
+    "FAMILIES",
+    "LIMIT",
+    "Attribute",
+    "Contract",
+    "ContractError",
+    "Formula",
+    "Rule",
+    "holds",
+    "let",
+]
