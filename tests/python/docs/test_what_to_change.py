@@ -79,10 +79,9 @@ OPERATOR = (
         "python/tvmrt/compiler/ir/pointwise.py": [
             (
                 "",
-                '\ndefine(PointwiseOp("squareplus",'
+                '\ndefine(PointwiseOp("squareplus example.vendor::Squareplus",'
                 ' {"f32": "0.5f * ({0} + sqrtf({0} * {0} + {b}))"},'
-                " lambda x, b: (x + np.sqrt(x * x + b)) / 2,"
-                ' onnx="example.vendor::Squareplus"))\n',
+                " lambda x, b: (x + np.sqrt(x * x + b)) / 2))\n",
             )
         ],
     },

@@ -12,8 +12,7 @@ from .dtype import DTYPES, DType
 from .float_to_int import to_integers
 from .graph import Node
 from .op import POINTWISE, Expression, Op, broadcast, define
-from .pointwise import HALF, INT, INVERSE, MATH
-from .pointwise_evaluation import wrapped_pow
+from .pointwise import HALF, INT, INVERSE, MATH, wrapped_pow
 from .traits import Trait
 
 

@@ -27,6 +27,7 @@ class CountNonzero(Op):
     """Return the number of elements that are not 0."""
 
     contract = Contract("x: number|bool[*S] -> y: int64[]")
+    kernel = Kernel("op/nonzero.h", "tvmrt_count_nonzero_{x}", "*y= x x.size")
 
     def evaluate(self, arrays, attrs):
         return [np.count_nonzero(arrays[0])]

@@ -9,7 +9,8 @@ class Kernel(NamedTuple):
     """C function that computes an operator with dense operands and results by one call.
 
     ``header`` is in ``kernels/``. ``function`` may have names in braces: the element type of an
-    operand, or the value of an attribute. ``arguments`` are separated by spaces:
+    operand, or the value of an attribute. ``arguments`` are separated by spaces, after ``*y= `` if
+    the function returns the only element of y:
 
     - an operand or a result: the pointer to it; ``*x``: its only element; ``x.size``: the number of
       its elements;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_TEXT = re.compile(r"(?:(?P<domain>[\w.]+)::)?(?P<name>\w+)(?:\((?P<key>\w+)=(?P<value>\w+)\))?")
+_TEXT = re.compile(r"(?:([\w.]+)::)?(\w+)(?:\((\w+)=(\w+)\))?")
 
 
 class OnnxName(NamedTuple):
@@ -16,19 +16,14 @@ class OnnxName(NamedTuple):
 
     domain: str
     name: str
-    key: str = ""
-    value: int | str = ""
+    key: str
+    value: int | str
 
     @classmethod
-    def parse(cls, text: str) -> OnnxName:
-        """Read the name from text. Raises ValueError if it has another form."""
+    def parse(cls, text: str) -> OnnxName | None:
+        """Read the name from text; None for "". Raises ValueError if it has another form."""
         match = _TEXT.fullmatch(text)
-        if match is None:
+        if match is None and text:
             raise ValueError(f"{text!r} is not an ONNX operator, such as BitShift(direction=LEFT)")
-        value = match["value"] or ""
-        return cls(
-            match["domain"] or "",
-            match["name"],
-            match["key"] or "",
-            int(value) if value.isdigit() else value,
-        )
+        domain, name, key, value = match.groups("") if match else ("",) * 4
+        return cls(domain, name, key, int(value) if value.isdigit() else value) if name else None

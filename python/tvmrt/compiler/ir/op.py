@@ -129,8 +129,7 @@ def register(name: str, onnx: str = ""):
 
     def add(cls: type[Op]) -> type[Op]:
         instance = cls()
-        instance.name = name
-        instance.onnx = OnnxName.parse(onnx) if onnx else None
+        instance.name = f"{name} {onnx}"
         define(instance)
         return cls
 
@@ -138,7 +137,9 @@ def register(name: str, onnx: str = ""):
 
 
 def define(op: Op) -> Op:
-    """Register an operator; names are unique."""
+    """Register an operator; names are unique. Its name in ONNX may follow the name."""
+    op.name, _, onnx = op.name.partition(" ")
+    op.onnx = OnnxName.parse(onnx)
     if op.name in OPS:
         raise ValueError(f"operator {op.name} is defined twice")
     if op.kind == POINTWISE:

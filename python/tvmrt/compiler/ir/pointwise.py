@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from math import inf
+from math import erf, inf
 from typing import Any
 
 import numpy as np
 
 from .contract import Contract, let
 from .dtype import DTYPES, DType
-from .onnx_name import OnnxName
 from .op import POINTWISE, Expression, Op, broadcast, define
-from .pointwise_evaluation import elementwise_erf, power, shift, sigmoid, trunc_div
 from .traits import Trait
 
 BOOL = DTYPES["bool"]
@@ -69,7 +67,8 @@ def _contract(
 
 
 class PointwiseOp(Op):
-    """Row of the table of pointwise operators: ``c`` maps an element-type family to a C expression.
+    """Row of the table of pointwise operators: ``name``, which ONNX's may follow; ``c`` maps an
+    element-type family to a C expression.
 
     Families: ``f32``, ``f64``, ``int``, ``uint``, ``bool``; ``float`` for both floating-point
     families, ``integer`` for both integer families, ``any`` for all. An expression that calls a
@@ -79,7 +78,7 @@ class PointwiseOp(Op):
     ``bounded_angle`` is the C expression for float32 angles of moderate size. The first
     ``bool_operands`` operands are bool, the others and the result have one element type, unless
     ``result`` is another. ``monotonic``: as of ``Op``; sizes that the operator computes have bounds
-    by it. ``onnx``: as of ``register``.
+    by it.
     """
 
     kind = POINTWISE
@@ -96,10 +95,8 @@ class PointwiseOp(Op):
         traits: Collection[Trait] = (),
         result_range: tuple[float, float] | None = None,
         monotonic: str = "",
-        onnx: str = "",
     ) -> None:
         self.name = name
-        self.onnx = OnnxName.parse(onnx) if onnx else None
         self.c = {k: Expression(v) if isinstance(v, str) else Expression(*v) for k, v in c.items()}
         self.fn = fn
         self.bool_operands = bool_operands
@@ -152,9 +149,49 @@ def _families(dtype: DType) -> tuple[str, ...]:
     return ("int" if dtype.is_signed else "uint", "integer", "number", "any")
 
 
+def _trunc_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if np.issubdtype(a.dtype, np.floating):
+        return a / b
+    safe = np.where(b == 0, 1, b).astype(b.dtype)
+    floor = np.floor_divide(a, safe)
+    upwards = (floor * safe != a) & ((a < 0) != (safe < 0))
+    return np.where(b == 0, 0, floor + upwards).astype(a.dtype)
+
+
+def _shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
+    bits = a.dtype.itemsize * 8
+    moved = np.left_shift(a, b % bits) if left else np.right_shift(a, b % bits)
+    beyond = np.where((a < 0) & (not left), -1, 0).astype(a.dtype)
+    return np.where((b >= 0) & (b < bits), moved, beyond).astype(a.dtype)
+
+
+def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if np.issubdtype(a.dtype, np.floating):
+        return np.power(a.astype(np.float64), b).astype(a.dtype)
+    return wrapped_pow(a, b)
+
+
+def wrapped_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return integer powers that wrap around; a negative exponent gives 0 unless abs(a) is 1."""
+    with np.errstate(over="ignore"):
+        base, rest = a.astype(np.uint64), b.astype(np.uint64)
+        power = np.ones(np.broadcast_shapes(a.shape, b.shape), np.uint64)
+        for _ in range(64):
+            power = np.where(rest & 1, power * base, power).astype(np.uint64)
+            base, rest = base * base, rest >> np.uint64(1)
+    return np.where((b < 0) & (np.abs(a) != 1), 0, power).astype(a.dtype)
+
+
+def _numpy_erf(x: np.ndarray) -> np.ndarray:
+    return np.vectorize(erf, otypes=[x.dtype])(x) if x.size else x
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return (0.5 * (np.tanh(0.5 * x) + 1)).astype(x.dtype)
+
+
 def _libm(
     name: str,
-    onnx: str,
     fn: Callable[..., np.ndarray],
     header: str,
     bounded_angle: bool = False,
@@ -162,20 +199,19 @@ def _libm(
     monotonic: str = "",
 ) -> PointwiseOp:
     """Return the row of a C library function; float32 uses an implementation in ``kernels/``."""
+    c = name.partition(" ")[0]
     return PointwiseOp(
         name,
-        {"f32": (f"tvmrt_{name}_f32({{0}})", header), "f64": f"{name}({{0}})"},
+        {"f32": (f"tvmrt_{c}_f32({{0}})", header), "f64": f"{c}({{0}})"},
         fn,
-        bounded_angle=(f"tvmrt_small_angle_{name}_f32({{0}})", header) if bounded_angle else None,
+        bounded_angle=(f"tvmrt_small_angle_{c}_f32({{0}})", header) if bounded_angle else None,
         result_range=result_range,
         monotonic=monotonic,
-        onnx=onnx,
     )
 
 
 def _wrapping(
     name: str,
-    onnx: str,
     sign: str,
     fn: Callable[..., np.ndarray],
     traits: Collection[Trait],
@@ -183,27 +219,25 @@ def _wrapping(
 ) -> PointwiseOp:
     """Return the row of binary arithmetic; integers wrap around as in two's complement."""
     c = {"float": f"{{0}} {sign} {{1}}", "integer": f"({{t}})(({{u}}){{0}} {sign} ({{u}}){{1}})"}
-    return PointwiseOp(name, c, fn, traits=traits, monotonic=monotonic, onnx=onnx)
+    return PointwiseOp(name, c, fn, traits=traits, monotonic=monotonic)
 
 
-def _bits(name: str, onnx: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
+def _bits(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
     c = {"integer": f"({{t}})({{0}} {sign} {{1}})"}
-    return PointwiseOp(name, c, fn, traits=_EXACT_COMMUTATIVE, onnx=onnx)
+    return PointwiseOp(name, c, fn, traits=_EXACT_COMMUTATIVE)
 
 
-def _logical(
-    name: str, onnx: str, sign: str, fn: Callable[..., np.ndarray], monotonic: str
-) -> PointwiseOp:
+def _logical(name: str, sign: str, fn: Callable[..., np.ndarray], monotonic: str) -> PointwiseOp:
     c = {"bool": f"({{0}} {sign} {{1}})"}
-    return PointwiseOp(name, c, fn, BOOL, traits=_EXACT_COMMUTATIVE, monotonic=monotonic, onnx=onnx)
+    return PointwiseOp(name, c, fn, BOOL, traits=_EXACT_COMMUTATIVE, monotonic=monotonic)
 
 
 def _comparison(
-    name: str, onnx: str, sign: str, fn: Callable[..., np.ndarray], swapped: str, negated: str
+    name: str, sign: str, fn: Callable[..., np.ndarray], swapped: str, negated: str
 ) -> PointwiseOp:
     c = {"any": f"({{0}} {sign} {{1}})"}
     monotonic = "-+" if sign.startswith("<") else "+-"
-    row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT, monotonic=monotonic, onnx=onnx)
+    row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT, monotonic=monotonic)
     row.swapped, row.negated = swapped, negated
     return row
 
@@ -213,49 +247,45 @@ _EXACT_COMMUTATIVE = {Trait.EXACT, Trait.COMMUTATIVE}
 
 _ROWS: tuple[PointwiseOp, ...] = (
     # arithmetic
-    _wrapping("add", "Add", "+", np.add, _EXACT_COMMUTATIVE, "++"),
-    _wrapping("sub", "Sub", "-", np.subtract, _EXACT, "+-"),
-    _wrapping("mul", "Mul", "*", np.multiply, _EXACT_COMMUTATIVE, "**"),
+    _wrapping("add Add", "+", np.add, _EXACT_COMMUTATIVE, "++"),
+    _wrapping("sub Sub", "-", np.subtract, _EXACT, "+-"),
+    _wrapping("mul Mul", "*", np.multiply, _EXACT_COMMUTATIVE, "**"),
     PointwiseOp(
-        "div",
+        "div Div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
-        trunc_div,
+        _trunc_div,
         monotonic="*/",
-        onnx="Div",
     ),
     PointwiseOp(
-        "floor_mod",
+        "floor_mod Mod(fmod=0)",
         {
             "f32": ("tvmrt_floor_mod_f32({0}, {1})", INVERSE),
             "f64": ("tvmrt_floor_mod_f64({0}, {1})", INVERSE),
             "integer": ("tvmrt_floor_mod_{n}({0}, {1})", INT),
         },
         np.mod,
-        onnx="Mod(fmod=0)",
     ),
     PointwiseOp(
-        "trunc_mod",
+        "trunc_mod Mod(fmod=1)",
         {
             "f32": "fmodf({0}, {1})",
             "f64": "fmod({0}, {1})",
             "integer": ("tvmrt_trunc_mod_{n}({0}, {1})", INT),
         },
         np.fmod,
-        onnx="Mod(fmod=1)",
     ),
     PointwiseOp(
-        "pow",
+        "pow Pow",
         {
             "f32": ("tvmrt_pow_f32({0}, {1})", MATH),
             "f64": "pow({0}, {1})",
             "int": ("({t})tvmrt_pow_int64((uint64_t){0}, (uint64_t){1}, {1} < 0)", INT),
             "uint": ("({t})tvmrt_pow_int64({0}, {1}, 0)", INT),
         },
-        power,
-        onnx="Pow",
+        _pow,
     ),
     PointwiseOp(
-        "min",
+        "min Min",
         {
             "f32": ("tvmrt_min_f32({0}, {1})", MATH),
             "f64": ("tvmrt_min_f64({0}, {1})", INVERSE),
@@ -264,10 +294,9 @@ _ROWS: tuple[PointwiseOp, ...] = (
         np.minimum,
         traits={Trait.UPPER_LIMIT, *_EXACT_COMMUTATIVE},
         monotonic="++",
-        onnx="Min",
     ),
     PointwiseOp(
-        "max",
+        "max Max",
         {
             "f32": ("tvmrt_max_f32({0}, {1})", MATH),
             "f64": ("tvmrt_max_f64({0}, {1})", INVERSE),
@@ -276,71 +305,58 @@ _ROWS: tuple[PointwiseOp, ...] = (
         np.maximum,
         traits={Trait.LOWER_LIMIT, *_EXACT_COMMUTATIVE},
         monotonic="++",
-        onnx="Max",
     ),
     # comparison
-    PointwiseOp(
-        "equal", {"any": "({0} == {1})"}, np.equal, BOOL, traits=_EXACT_COMMUTATIVE, onnx="Equal"
-    ),
-    _comparison("less", "Less", "<", np.less, "greater", "greater_equal"),
-    _comparison("less_equal", "LessOrEqual", "<=", np.less_equal, "greater_equal", "greater"),
-    _comparison("greater", "Greater", ">", np.greater, "less", "less_equal"),
-    _comparison("greater_equal", "GreaterOrEqual", ">=", np.greater_equal, "less_equal", "less"),
+    PointwiseOp("equal Equal", {"any": "({0} == {1})"}, np.equal, BOOL, traits=_EXACT_COMMUTATIVE),
+    _comparison("less Less", "<", np.less, "greater", "greater_equal"),
+    _comparison("less_equal LessOrEqual", "<=", np.less_equal, "greater_equal", "greater"),
+    _comparison("greater Greater", ">", np.greater, "less", "less_equal"),
+    _comparison("greater_equal GreaterOrEqual", ">=", np.greater_equal, "less_equal", "less"),
     # logic and bits
-    _logical("logical_and", "And", "&", np.logical_and, "++"),
-    _logical("logical_or", "Or", "|", np.logical_or, "++"),
-    _logical("logical_xor", "Xor", "^", np.logical_xor, "**"),
+    _logical("logical_and And", "&", np.logical_and, "++"),
+    _logical("logical_or Or", "|", np.logical_or, "++"),
+    _logical("logical_xor Xor", "^", np.logical_xor, "**"),
     PointwiseOp(
-        "logical_not",
-        {"bool": "({0} ^ 1)"},
-        np.logical_not,
-        BOOL,
-        traits=_EXACT,
-        monotonic="-",
-        onnx="Not",
+        "logical_not Not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL, traits=_EXACT, monotonic="-"
     ),
-    _bits("bit_and", "BitwiseAnd", "&", np.bitwise_and),
-    _bits("bit_or", "BitwiseOr", "|", np.bitwise_or),
-    _bits("bit_xor", "BitwiseXor", "^", np.bitwise_xor),
-    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert, traits=_EXACT, onnx="BitwiseNot"),
+    _bits("bit_and BitwiseAnd", "&", np.bitwise_and),
+    _bits("bit_or BitwiseOr", "|", np.bitwise_or),
+    _bits("bit_xor BitwiseXor", "^", np.bitwise_xor),
+    PointwiseOp("bit_not BitwiseNot", {"integer": "({t})~{0}"}, np.invert, traits=_EXACT),
     # a shift by a negative number or by at least ``bits`` leaves only copies of the sign
     PointwiseOp(
-        "shift_left",
+        "shift_left BitShift(direction=LEFT)",
         {
             "integer": "((uint64_t){1} < {bits} "
             "? ({t})((uint64_t){0} << ((uint64_t){1} % {bits})) : ({t})0)"
         },
-        lambda a, b: shift(a, b, True),
-        onnx="BitShift(direction=LEFT)",
+        lambda a, b: _shift(a, b, True),
     ),
     PointwiseOp(
-        "shift_right",
+        "shift_right BitShift(direction=RIGHT)",
         {
             "int": "({t})((uint64_t){1} < {bits} ? {0} >> ((uint64_t){1} % {bits}) : -({0} < 0))",
             "uint": "((uint64_t){1} < {bits} ? ({t})({0} >> ((uint64_t){1} % {bits})) : ({t})0)",
         },
-        lambda a, b: shift(a, b, False),
-        onnx="BitShift(direction=RIGHT)",
+        lambda a, b: _shift(a, b, False),
     ),
     # select: condition, then, else
     PointwiseOp(
-        "where",
+        "where Where",
         {"any": "({0} ? {1} : {2})"},
         np.where,
         bool_operands=1,
         traits=_EXACT,
         monotonic="*++",
-        onnx="Where",
     ),
     PointwiseOp(
-        "is_nan",
+        "is_nan IsNaN",
         {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
         np.isnan,
         BOOL,
-        onnx="IsNaN",
     ),
     PointwiseOp(
-        "is_inf",
+        "is_inf IsInf",
         {
             "f32": "((({positive}) && {0} == INFINITY) || (({negative}) && {0} == -INFINITY))",
             "f64": "((({positive}) && {0} == (double)INFINITY) || "
@@ -351,26 +367,23 @@ _ROWS: tuple[PointwiseOp, ...] = (
         ),
         BOOL,
         attributes="positive: bool (detect_positive), negative: bool (detect_negative)",
-        onnx="IsInf",
     ),
     # one operand
     PointwiseOp(
-        "identity",
+        "identity Identity",
         {"any": "{0}", "half": "{0}", "handle": "{0}"},
         lambda x: x,
         traits={Trait.REARRANGES, Trait.MOVES_ELEMENTS, Trait.EXACT},
-        onnx="Identity",
     ),
     PointwiseOp(
-        "neg",
+        "neg Neg",
         {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"},
         np.negative,
         traits=_EXACT,
         monotonic="-",
-        onnx="Neg",
     ),
     PointwiseOp(
-        "abs",
+        "abs Abs",
         {
             "f32": ("tvmrt_abs_f32({0})", MATH),
             "f64": "fabs({0})",
@@ -380,10 +393,9 @@ _ROWS: tuple[PointwiseOp, ...] = (
         np.abs,
         traits=_EXACT,
         monotonic="0",
-        onnx="Abs",
     ),
     PointwiseOp(
-        "sign",
+        "sign Sign",
         {
             "f32": ("tvmrt_sign_f32({0})", MATH),
             "f64": "({0} > 0 ? 1.0 : {0} < 0 ? -1.0 : {0})",
@@ -393,76 +405,69 @@ _ROWS: tuple[PointwiseOp, ...] = (
         traits=_EXACT,
         monotonic="+",
         result_range=(-1, 1),
-        onnx="Sign",
     ),
     PointwiseOp(
-        "sqrt",
+        "sqrt Sqrt",
         {"f32": "sqrtf({0})", "f64": "sqrt({0})"},
         np.sqrt,
         monotonic="+",
-        onnx="Sqrt",
     ),
     PointwiseOp(
-        "reciprocal",
+        "reciprocal Reciprocal",
         {"f32": "1.0f / {0}", "f64": "1.0 / {0}"},
         np.reciprocal,
         monotonic="/",
-        onnx="Reciprocal",
     ),
-    _libm("exp", "Exp", np.exp, MATH),
-    _libm("expm1", "", np.expm1, MATH),
-    _libm("log", "Log", np.log, MATH),
-    _libm("sin", "Sin", np.sin, MATH, True, (-1, 1)),
-    _libm("cos", "Cos", np.cos, MATH, True, (-1, 1)),
-    _libm("tan", "Tan", np.tan, MATH, bounded_angle=True),
-    _libm("asin", "Asin", np.arcsin, INVERSE),
-    _libm("acos", "Acos", np.arccos, INVERSE),
-    _libm("atan", "Atan", np.arctan, INVERSE),
-    _libm("sinh", "Sinh", np.sinh, INVERSE),
-    _libm("cosh", "Cosh", np.cosh, INVERSE),
-    _libm("tanh", "Tanh", np.tanh, MATH, result_range=(-1, 1)),
-    _libm("asinh", "Asinh", np.arcsinh, INVERSE),
-    _libm("acosh", "Acosh", np.arccosh, INVERSE),
-    _libm("atanh", "Atanh", np.arctanh, INVERSE),
-    _libm("erf", "Erf", elementwise_erf, MATH),
-    _libm("floor", "Floor", np.floor, MATH, monotonic="+"),
-    _libm("ceil", "Ceil", np.ceil, MATH, monotonic="+"),
+    _libm("exp Exp", np.exp, MATH),
+    _libm("expm1", np.expm1, MATH),
+    _libm("log Log", np.log, MATH),
+    _libm("sin Sin", np.sin, MATH, True, (-1, 1)),
+    _libm("cos Cos", np.cos, MATH, True, (-1, 1)),
+    _libm("tan Tan", np.tan, MATH, bounded_angle=True),
+    _libm("asin Asin", np.arcsin, INVERSE),
+    _libm("acos Acos", np.arccos, INVERSE),
+    _libm("atan Atan", np.arctan, INVERSE),
+    _libm("sinh Sinh", np.sinh, INVERSE),
+    _libm("cosh Cosh", np.cosh, INVERSE),
+    _libm("tanh Tanh", np.tanh, MATH, result_range=(-1, 1)),
+    _libm("asinh Asinh", np.arcsinh, INVERSE),
+    _libm("acosh Acosh", np.arccosh, INVERSE),
+    _libm("atanh Atanh", np.arctanh, INVERSE),
+    _libm("erf Erf", _numpy_erf, MATH),
+    _libm("floor Floor", np.floor, MATH, monotonic="+"),
+    _libm("ceil Ceil", np.ceil, MATH, monotonic="+"),
     PointwiseOp(
-        "round",
+        "round Round",
         {"f32": ("tvmrt_round_even_f32({0})", INVERSE), "f64": "nearbyint({0})"},
         np.rint,
         monotonic="+",
-        onnx="Round",
     ),
     PointwiseOp(
-        "sigmoid",
+        "sigmoid Sigmoid",
         {"f32": ("tvmrt_sigmoid_f32({0})", MATH), "f64": "(1.0 / (1.0 + exp(-{0})))"},
-        sigmoid,
+        _sigmoid,
         result_range=(0, 1),
-        onnx="Sigmoid",
     ),
     PointwiseOp(
-        "softplus",
+        "softplus Softplus",
         {
             "f32": ("tvmrt_softplus_f32({0})", MATH),
             "f64": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0)",
         },
         lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
-        onnx="Softplus",
     ),
     # x if it is not negative, otherwise the second operand times x
     PointwiseOp(
-        "prelu",
+        "prelu PRelu",
         {
             "float": "({0} < 0 ? {0} * {1} : {0})",
             "int": "({0} < 0 ? ({t})(({u}){0} * ({u}){1}) : {0})",
             "uint": "{0}",
         },
         lambda x, slope: np.where(x < 0, x * slope, x).astype(x.dtype),
-        onnx="PRelu",
     ),
     PointwiseOp(
-        "relu",
+        "relu Relu",
         {
             "f32": ("tvmrt_max_f32({0}, 0.0f)", MATH),
             "f64": ("tvmrt_max_f64({0}, 0.0)", INVERSE),
@@ -472,7 +477,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
         traits={Trait.LOWER_LIMIT, Trait.EXACT},
         monotonic="+",
         result_range=(0, inf),
-        onnx="Relu",
     ),
 )
 

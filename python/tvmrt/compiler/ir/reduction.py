@@ -10,7 +10,6 @@ import numpy as np
 from .contract import Contract, holds, let
 from .dtype import DType
 from .extent import sym_max
-from .onnx_name import OnnxName
 from .op import REDUCE, Op, define
 from .traits import Trait
 
@@ -40,10 +39,8 @@ class ReduceOp(Op):
         fn: Callable[..., np.ndarray],
         finish: str = "{acc}",
         combine: str | None = "+",
-        onnx: str = "",
     ) -> None:
         self.name = name
-        self.onnx = OnnxName.parse(onnx) if onnx else None
         self.start = start
         self.step = step
         self.finish = finish
@@ -152,31 +149,20 @@ def _mean(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
 
 
 for _op in (
-    ReduceOp("reduce_sum", "0", "{acc} + {x}", np.sum, onnx="ReduceSum"),
-    MeanOp("reduce_mean", "0", "{acc} + {x}", _mean, "{acc} / {n}", onnx="ReduceMean"),
-    ReduceOp("reduce_prod", "1", "{acc} * {x}", np.prod, combine="*", onnx="ReduceProd"),
+    ReduceOp("reduce_sum ReduceSum", "0", "{acc} + {x}", np.sum),
+    MeanOp("reduce_mean ReduceMean", "0", "{acc} + {x}", _mean, "{acc} / {n}"),
+    ReduceOp("reduce_prod ReduceProd", "1", "{acc} * {x}", np.prod, combine="*"),
     ReduceOp(
-        "reduce_max",
-        "lowest",
-        "({x} > {acc} ? {x} : {acc})",
-        np.max,
-        combine="max",
-        onnx="ReduceMax",
+        "reduce_max ReduceMax", "lowest", "({x} > {acc} ? {x} : {acc})", np.max, combine="max"
     ),
     ReduceOp(
-        "reduce_min",
-        "highest",
-        "({x} < {acc} ? {x} : {acc})",
-        np.min,
-        combine="min",
-        onnx="ReduceMin",
+        "reduce_min ReduceMin", "highest", "({x} < {acc} ? {x} : {acc})", np.min, combine="min"
     ),
     ReduceOp(
-        "reduce_sum_square",
+        "reduce_sum_square ReduceSumSquare",
         "0",
         "{acc} + {x} * {x}",
         lambda x, **kw: np.sum(np.square(x), **kw),
-        onnx="ReduceSumSquare",
     ),
 ):
     define(_op)
@@ -190,9 +176,8 @@ class ArgReduce(Op):
 
     traits = frozenset({Trait.ANY_LAYOUT})
 
-    def __init__(self, name: str, onnx: str, largest: bool) -> None:
+    def __init__(self, name: str, largest: bool) -> None:
         self.name = name
-        self.onnx = OnnxName.parse(onnx)
         self.largest = largest
 
     contract = Contract(
@@ -218,5 +203,5 @@ class ArgReduce(Op):
         return [np.expand_dims(index, axis) if attrs["keepdims"] else index]
 
 
-define(ArgReduce("argmax", "ArgMax", True))
-define(ArgReduce("argmin", "ArgMin", False))
+define(ArgReduce("argmax ArgMax", True))
+define(ArgReduce("argmin ArgMin", False))

@@ -99,6 +99,7 @@ class SignalAutoScale(Op):
     """Shift samples to the left so that the largest takes all bits; return also the shift."""
 
     contract = Contract("x: int16[N] -> y: int16[N], bits: int32[]")
+    kernel = Kernel("op/signal.h", "tvmrt_signal_auto_scale", "*bits= x y x.size")
 
 
 _LENGTH = [

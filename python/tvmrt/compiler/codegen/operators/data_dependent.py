@@ -13,17 +13,6 @@ from ..c.writer import FunctionWriter
 from ..lowering import Lowering, Scratch, lowers
 
 
-@lowers("count_nonzero")
-class CountNonzeroLowering(Lowering):
-    """One pass over the elements."""
-
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/nonzero.h")
-        x = self.node.inputs[0]
-        call = f"tvmrt_count_nonzero_{x.dtype.name}({f.read(0)}, {x.type.size})"
-        f.line(f"*{f.write()} = {call};")
-
-
 @lowers("nonzero")
 class NonzeroLowering(Lowering):
     """One pass until the last non-zero element is found."""

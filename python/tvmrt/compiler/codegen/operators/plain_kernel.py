@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvmrt.compiler.ir.contract import Formula
+from tvmrt.compiler.ir.contract.extent_formula import Formula
 from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import call
-from ..c.initializers import float_literal
 from ..c.inputs import input_pointer
 from ..c.writer import FunctionWriter, c_string, error_location
 from ..lowering import DECLARED_KERNELS, Lowering, lowers
@@ -26,12 +25,13 @@ class PlainKernelLowering(Lowering):
         operands = zip(node.operator.contract.operands, node.inputs)
         names = {o.name: v.dtype.name for o, v in operands if v is not None} | node.attrs
         f.include(kernel.header)
-        arguments = [self._argument(f, word, known, names) for word in kernel.arguments.split()]
+        target, _, words = kernel.arguments.rpartition("= ")
+        arguments = [self._argument(f, word, known, names) for word in words.split()]
         text = call(kernel.function.format(**names), *arguments)
-        if "!" in kernel.arguments:
+        if "!" in words:
             f.result(text)
         else:
-            f.line(f"{text};")
+            f.line(f"{self._argument(f, target, known, names)} = {text};" if target else f"{text};")
 
     def _argument(
         self, f: FunctionWriter, word: str, known: Mapping[str, Any], names: Mapping[str, Any]
@@ -40,27 +40,18 @@ class PlainKernelLowering(Lowering):
             return error_location(self.node, word[1:].format(**names))
         if word.startswith("*"):
             return f"*{self._argument(f, word[1:], known, names)}"
-        name, _, is_size = word.partition(".")
-        contract = self.node.operator.contract
-        operands = [o.name for o in contract.operands]
-        results = [r.name for r in contract.results]
+        (name, _, is_size), node = word.partition("."), self.node
+        contract = node.operator.contract
+        operands, results = (
+            [o.name for o in part] for part in (contract.operands, contract.results)
+        )
         if name in results:
             index = results.index(name)
-            return str(self.node.outputs[index].type.size) if is_size else f.write(index)
+            return str(node.outputs[index].type.size) if is_size else f.write(index)
         if name in operands:
             index = operands.index(name)
-            if is_size:
-                return str(self.node.inputs[index].type.size)
-            return input_pointer(f, index, name)
+            return str(node.inputs[index].type.size) if is_size else input_pointer(f, index, name)
         if name in contract.attributes:
-            return _literal(self.node.attrs[name])
+            value = node.attrs[name]
+            return c_string(value) if isinstance(value, str) else str(value)
         return str(Formula(word).values(known)[0])
-
-
-def _literal(value: Any) -> str:
-    """Return the value of an attribute in C."""
-    if isinstance(value, str):
-        return c_string(value)
-    if isinstance(value, float):
-        return float_literal(value)
-    return str(int(value) if isinstance(value, bool) else value)

@@ -17,15 +17,6 @@ from ..c.writer import FunctionWriter
 from ..lowering import Lowering, Scratch, lowers
 
 
-@lowers("signal_auto_scale")
-class AutoScaleLowering(Lowering):
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("op/signal.h")
-        count = self.node.inputs[0].type.size
-        bits = f.write(1)
-        f.line(f"*{bits} = tvmrt_signal_auto_scale({f.read(0)}, {f.write(0)}, {count});")
-
-
 @lowers("signal_filter_bank")
 class FilterBankLowering(Lowering):
     def macs(self) -> int:

@@ -187,15 +187,9 @@ _UPSAMPLE = "mode: nearest|linear"
 ROWS: dict[tuple[str, int], Row] = {
     # layout, index and scan operators
     ("Compress", 1): _row("x: any[*], condition: bool[_]"),
-    ("Slice", 10): _row(
-        "x: any[*], starts: index[A], ends: index[A], axes?: index[A], steps?: index[A]"
-    ),
     **dict.fromkeys(
         (("DepthToSpace", 1), ("SpaceToDepth", 1)),
         _row("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
-    ),
-    ("Pad", 11): _row(
-        "x: any[*], pads: int64[_], value?: any[*], axes?: index[_]", "", _scalar("value")
     ),
     ("OneHot", 1): _row(
         "indices: any[*], depth: any[*], values: any[2]",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from onnx.defs import onnx_opset_version
 
 from tvmrt.compiler.ir import REDUCE, Op, Trait, Value
-from tvmrt.compiler.ir.contract import Attribute, ContractError
+from tvmrt.compiler.ir.contract import ContractError
+from tvmrt.compiler.ir.contract.attributes import Attribute
 from tvmrt.compiler.ir.op import ONNX_FORMS, distinct_axes, normalize_axis
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
@@ -54,7 +55,6 @@ class _PlainImporter:
         places = (i for i in range(len(contract.operands) + len(taken)) if i not in taken)
         self.operands = [(i, o.optional) for i, o in zip(places, contract.operands)]
         self.is_chain = len(self.operands) == 2 and operator.has(Trait.COMMUTATIVE)
-        self.has_several_results = len(contract.results) > 1
 
     def __call__(self, ctx: NodeContext) -> Value | list[Value]:
         if self.is_chain and (ctx.inputs[2:] or not ctx.inputs[1:]):
@@ -67,9 +67,8 @@ class _PlainImporter:
             attrs[attribute.name] = self._value(ctx, attribute, operands)
         if self.operator.kind == REDUCE and not attrs["axes"]:
             return operands[0]  # each result is made of one element, itself
-        emit = ctx.emit_many if self.has_several_results else ctx.emit
         try:
-            return emit(self.operator.name, operands, **attrs)
+            return ctx.emit_many(self.operator.name, operands, **attrs)
         except ContractError:
             self._check_types(operands)
             raise

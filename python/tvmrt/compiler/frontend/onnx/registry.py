@@ -51,22 +51,15 @@ def find(domain: str, name: str) -> Importer | None:
     """Return the importer of an operator, or None if it is unknown."""
     _load_families()
     key = domain_of(domain), name
-    if key not in _TABLE and not _derive(key):
+    if key not in _TABLE:
         entered = dict(_TABLE)
-        for wanted in (key, (key[0], "*")):
-            plugin.find("operators", wanted)  # imports the module, which registers them
+        if importer_of(*key) is None:
+            for wanted in (key, (key[0], "*")):
+                plugin.find("operators", wanted)  # imports the module, which registers them
         _TABLE.update(entered)  # existing entries are kept
-        if key not in _TABLE:
-            _derive(key)
+        if key not in _TABLE and (importer := importer_of(*key)) is not None:
+            _TABLE[key] = importer
     return _TABLE.get(key)
-
-
-def _derive(key: tuple[str, str]) -> bool:
-    """Enter the importer that an operator of the IR gives; return whether there is one."""
-    importer = importer_of(*key)
-    if importer is not None:
-        _TABLE[key] = importer
-    return importer is not None
 
 
 def why_missing(domain: str, name: str) -> str | None:

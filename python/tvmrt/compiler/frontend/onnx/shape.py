@@ -338,7 +338,7 @@ def slice_(ctx: NodeContext) -> Value:
     starts = ctx.attr_or_input("starts", 1)
     ends = ctx.attr_or_input("ends", 2)
     axes = ctx.attr_or_input("axes", 3)
-    steps = ctx.int_operand(4, "steps") or [1] * len(starts)
+    steps = ctx.list_operand(4, "steps") or [1] * len(starts)
     axes = list(range(len(starts))) if axes is None else axes
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match")

@@ -42,20 +42,9 @@ defines.
 sentence. ``Contract.result_types`` returns the types of its results.
 """
 
-from .attributes import Attribute
 from .contract import Contract
 from .element_types import FAMILIES
-from .extent_formula import LIMIT, ContractError, Formula
+from .extent_formula import LIMIT, ContractError
 from .rules import Rule, holds, let
 
-__all__ = [
-    "FAMILIES",
-    "LIMIT",
-    "Attribute",
-    "Contract",
-    "ContractError",
-    "Formula",
-    "Rule",
-    "holds",
-    "let",
-]
+__all__ = ["FAMILIES", "LIMIT", "Contract", "ContractError", "Rule", "holds", "let"]
