@@ -29,7 +29,7 @@ from worker import FAILED
 
 import tvmrt
 from tvmrt.compiler.export.toolchain import find_compiler
-from tvmrt.compiler.ir.extent import symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes import symbols_of, upper_bound
 from tvmrt.libinfo import find_include_path
 
 __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "run_batch"]

@@ -274,7 +274,7 @@ def _print_costs(compiled: Any, costs: Any) -> None:
 
 
 def _print_operators(summary: Any) -> None:
-    from tvmrt.compiler.ir.extent_forms import EXPECTED_SIZE
+    from tvmrt.compiler.ir.sizes import EXPECTED_SIZE
 
     rows = [
         (

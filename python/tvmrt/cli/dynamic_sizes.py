@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-    from tvmrt.compiler.ir.extent import Symbol
+    from tvmrt.compiler.ir.sizes import Symbol
 
 MAX_OPEN_SIZE = 48  # chosen for a dimension without bounds
 MAX_OPEN_BATCH = 4  # if it is the first axis of an input
@@ -112,7 +112,7 @@ def _shapes(
     """Return descriptions of sizes, each with the shapes of all inputs at these sizes."""
     from tvmrt.compiler.frontend.dims import Dims
     from tvmrt.compiler.frontend.onnx.inputs import input_types
-    from tvmrt.compiler.ir.extent_forms import linear_form
+    from tvmrt.compiler.ir.sizes import linear_form
 
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]
@@ -160,7 +160,7 @@ def fitting_sizes(shapes: Sequence[Sequence[Any]]) -> list[dict[str, int]]:
 
 def _with_maxima(shapes: Sequence[Sequence[Any]]) -> list[Symbol]:
     """Return the symbols in the shapes of inputs, with a moderate maximum if they have none."""
-    from tvmrt.compiler.ir.extent import symbols_of
+    from tvmrt.compiler.ir.sizes import symbols_of
     from tvmrt.network.open_sizes import is_open, step_of
 
     batches = symbols_of(*(shape[0] for shape in shapes if len(shape) > 1))

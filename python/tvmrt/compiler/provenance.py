@@ -16,7 +16,7 @@ import numpy as np
 
 from tvmrt.compiler.codegen.options import Provenance
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.extent import INT_MAX
+from tvmrt.compiler.ir.sizes import INT_MAX
 from tvmrt.compiler.request import Request
 
 

@@ -15,7 +15,7 @@ from onnx import helper
 import tvmrt
 from tvmrt import devices
 from tvmrt.compiler.devices.device_calls import RESULT_TYPES
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.option_values import parse_dims
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import command_line, option

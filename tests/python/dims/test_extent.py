@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     Extent,
     Symbol,
     bounds,
@@ -21,7 +21,7 @@ from tvmrt.compiler.ir.extent import (
     sym_min,
     upper_bound,
 )
-from tvmrt.compiler.ir.undecided import UndecidedExtent
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 
 A = Symbol("a", 0, 5, "n_a").extent
 B = Symbol("b", 1, 7, "n_b").extent
@@ -180,7 +180,7 @@ def test_large_products_are_long_in_c():
 def test_the_order_of_terms_does_not_depend_on_the_process():
     """Generated C is the same in each process."""
     code = (
-        "from tvmrt.compiler.ir.extent import Symbol\n"
+        "from tvmrt.compiler.ir.sizes import Symbol\n"
         "s = [Symbol(n, 1, 9, 'n_' + n).extent for n in 'wxyz']\n"
         "print((s[0] + s[1] * s[2]) * (s[3] + 1) // 3)"
     )

@@ -9,7 +9,7 @@ from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
 
 import tvmrt
-from tvmrt.compiler.ir.extent import Symbol, bounds, sym_max, sym_min, symbols_of
+from tvmrt.compiler.ir.sizes import Symbol, bounds, sym_max, sym_min, symbols_of
 
 runtime = pytest.importorskip("onnxruntime")
 

@@ -15,7 +15,7 @@ from onnx import helper
 
 import tvmrt
 from tvmrt.compiler.ir import limits
-from tvmrt.compiler.ir.extent import MAX_WEIGHT
+from tvmrt.compiler.ir.sizes import MAX_WEIGHT
 from tvmrt.compiler.ir.tensor_type import MAX_RANK
 from tvmrt.error import UnsupportedError
 

@@ -7,8 +7,15 @@ import random
 
 import pytest
 
-from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, sym_max, sym_min, symbols_of
-from tvmrt.compiler.ir.extent_forms import allocation_extent
+from tvmrt.compiler.ir.sizes import (
+    Extent,
+    Symbol,
+    SymInt,
+    allocation_extent,
+    sym_max,
+    sym_min,
+    symbols_of,
+)
 
 ROWS = Symbol("rows", 0, 4, "n_rows")  # an input's dimension
 FOUND = Symbol("found", 0, 5, "n_found", source="a tensor")

@@ -8,7 +8,7 @@ import pytest
 
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.target import get_target
-from tvmrt.compiler.ir.extent import Symbol
+from tvmrt.compiler.ir.sizes import Symbol
 
 packing = kb.packing
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from boards import Board, build_library, link_image, run_image
 
-from tvmrt.compiler.ir.extent_forms import linear_form
+from tvmrt.compiler.ir.sizes import linear_form
 
 PROGRAM = """\
 #include <stdint.h>

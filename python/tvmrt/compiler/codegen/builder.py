@@ -11,16 +11,6 @@ from functools import partial, reduce
 
 from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Trait, Value, dense, get_op
 from tvmrt.compiler.ir.custom import c_refusal, kernel_record, shown_op
-from tvmrt.compiler.ir.extent import (
-    Symbol,
-    SymInt,
-    data_dependent_symbols,
-    is_unbounded,
-    sym_max,
-    symbols_of,
-    upper_bound,
-)
-from tvmrt.compiler.ir.extent_forms import allocation_extent, error_context
 from tvmrt.compiler.ir.limits import MAX_ELEMENTS
 from tvmrt.compiler.ir.program import (
     ALIGN_BYTES,
@@ -42,6 +32,17 @@ from tvmrt.compiler.ir.program import (
 from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import (
+    Symbol,
+    SymInt,
+    allocation_extent,
+    data_dependent_symbols,
+    error_context,
+    is_unbounded,
+    sym_max,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.planner import place_in_sequence, plan_program
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import ARENA, CONSTANT, Access, Buffer, Program, Step
+from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.compiler.ir.strided import Strided, dense
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tvmrt.compiler.ir.program import Buffer, Program, Step
-from tvmrt.compiler.ir.undecided import statically_known_true
+from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 
 from .builder import reserve_scratch
 from .lowering_protocols import DepthFirstFusable

@@ -9,9 +9,9 @@ from math import prod
 from operator import le
 from typing import Any
 
-from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.undecided import statically_known_true
+from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 
 from .c.initializers import triple
 

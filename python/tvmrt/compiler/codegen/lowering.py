@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 from tvmrt.compiler.ir import Node, Strided, Value, get_op
-from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.program import (
     ANY,
     CHANNELS_LAST,
@@ -24,6 +23,7 @@ from tvmrt.compiler.ir.program import (
     Step,
     channels_last_order,
 )
+from tvmrt.compiler.ir.sizes import SymInt
 
 from .target import Target
 

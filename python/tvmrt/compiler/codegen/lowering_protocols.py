@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Program, Step
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from .lowering import Lowering

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvmrt.compiler.ir import program as ir_program
-from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import (
     ARENA,
     Access,
@@ -18,6 +17,7 @@ from tvmrt.compiler.ir.program import (
     pixel_stride,
 )
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.planner import live_bytes_of_steps, plan_program
 from tvmrt.compiler.planner.row_fusion_schedule import (
     OUTSIDE,

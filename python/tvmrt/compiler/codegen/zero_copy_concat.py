@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Strided
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
+from tvmrt.compiler.ir.sizes import (
     SymInt,
     data_dependent_symbols,
     exact_quotient,
@@ -15,7 +16,6 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
 from tvmrt.compiler.planner.lifetime import lifetimes
 
 from .loops.loop_nest import Loop, merge_loops

@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy as np
 
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, as_extent, lower_bound, symbols_of
+from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, as_extent, lower_bound, symbols_of
 
 from .operator import Operator
 

@@ -14,7 +14,7 @@ from tvmrt.compiler.frontend.onnx.import_state import ImportRequest
 from tvmrt.compiler.frontend.onnx.importer import GraphImporter
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.compiler.ir.custom import copy_graph
-from tvmrt.compiler.ir.extent import Extent, as_extent, symbols_of
+from tvmrt.compiler.ir.sizes import Extent, as_extent, symbols_of
 
 from .operator import Operator, OperatorGraph
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Builder, TensorType, Value
 from tvmrt.compiler.ir.custom import enter_operator
-from tvmrt.compiler.ir.extent import as_extent, lower_bound
-from tvmrt.compiler.ir.undecided import describe_symbols
+from tvmrt.compiler.ir.sizes import as_extent, lower_bound
+from tvmrt.compiler.ir.sizes.undecided import describe_symbols
 from tvmrt.option_syntax import option
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function

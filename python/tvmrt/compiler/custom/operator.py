@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from tvmrt.compiler.ir import Builder, Value
-from tvmrt.compiler.ir.undecided import deciding_by
+from tvmrt.compiler.ir.sizes.undecided import deciding_by
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
 

@@ -102,7 +102,7 @@ class Device:
         Whether the device supports dynamic dimensions without preparation: the sizes of a run are
         the shapes of the tensors that the region is called with. For other devices see
         ``prepares_sizes``. Shapes in the compiler are then symbolic expressions
-        (``tvmrt.compiler.ir.extent``), in a region's text their maximum and minimum.
+        (``tvmrt.compiler.ir.sizes``), in a region's text their maximum and minimum.
     memory
         Memory of the device (``tvmrt.compiler.ir.DeviceMemory``) that the run-time part accepts for
         tensors of regions, in addition to host memory: tensors that only regions of this device

@@ -24,7 +24,8 @@ import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, IR_VERSION, Graph, ModuleBlob, Node, Region, Value
 from tvmrt.compiler.ir.custom import plain_form
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.printer import unique_names
+from tvmrt.compiler.ir.sizes import (
     Atom,
     Extent,
     MaxWithZero,
@@ -35,7 +36,6 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.printer import unique_names
 from tvmrt.error import UnsupportedError
 
 ALIGN_BYTES = 64

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Value
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     Extent,
     SymInt,
     as_extent,

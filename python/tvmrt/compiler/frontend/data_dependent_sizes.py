@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tvmrt.compiler.ir import Builder, Value
-from tvmrt.compiler.ir.extent import SymInt, data_dependent_symbols, lower_bound, upper_bound
+from tvmrt.compiler.ir.sizes import SymInt, data_dependent_symbols, lower_bound, upper_bound
 from tvmrt.compiler.ir.value_numbering import ValueNumbers
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     Extent,
     Symbol,
@@ -25,7 +24,8 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by
+from tvmrt.compiler.ir.sizes.assumptions import is_at_least
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by
 from tvmrt.option_syntax import option
 
 from .data_dependent_sizes import DataDependentSizes

@@ -8,7 +8,8 @@ from math import prod
 from typing import Any
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     Extent,
     Quotient,
@@ -19,8 +20,7 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by
 
 
 def default_window(rank: int, **others: Any) -> dict:

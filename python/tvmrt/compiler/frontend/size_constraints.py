@@ -11,19 +11,20 @@ from functools import reduce
 import numpy as np
 
 from tvmrt.compiler.ir import Builder
-from tvmrt.compiler.ir.assumptions import Assumptions, Condition, is_implied_by
 from tvmrt.compiler.ir.dynamic_operands import SIZES_AT_WHICH
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     INT_MAX,
+    MAX_SIZES,
     Extent,
     Symbol,
     SymInt,
+    all_sizes,
     data_dependent_symbols,
     exact_quotient,
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
+from tvmrt.compiler.ir.sizes.assumptions import Assumptions, Condition, is_implied_by
 from tvmrt.error import SizesWarning, TvmrtWarning
 
 from .dims import Declaration, ValidSizes

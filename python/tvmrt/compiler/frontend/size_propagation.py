@@ -18,14 +18,9 @@ import numpy as np
 from tvmrt.compiler.ir import Node, Value, constant
 from tvmrt.compiler.ir.conversion import BitCast, Cast, PowInteger
 from tvmrt.compiler.ir.data_movement import concat_of
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.pointwise import PointwiseOp
-from tvmrt.compiler.ir.traits import Trait
-from tvmrt.compiler.ir.undecided import UndecidedExtent
-from tvmrt.compiler.ir.value_ranges import Interval
-
-from .context import OperatorContext
-from .size_expressions import (
+from tvmrt.compiler.ir.sizes import Extent, symbols_of
+from tvmrt.compiler.ir.sizes.computed import (
     FLOATS,
     HALF,
     SizeExpr,
@@ -36,6 +31,11 @@ from .size_expressions import (
     leaf,
     require_defined,
 )
+from tvmrt.compiler.ir.sizes.element_ranges import Interval
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
+from tvmrt.compiler.ir.traits import Trait
+
+from .context import OperatorContext
 from .size_tensors import exact_extents, extents_of
 
 MAX_TRACKED_ELEMENTS = 64  # maximum size of a tracked tensor: shapes are short
@@ -134,10 +134,10 @@ def _constant_number(expr: SizeExpr) -> float | bool | None:
     """Return a number that is constant without trial of all sizes, or a constant comparison."""
     if not expr.symbols or expr.dtype == "bool":
         return constant_value(expr)
-    ratio = expr.ratio
-    if ratio is None or not ratio.is_exact or not isinstance(ratio.numerator, int):
+    exact = expr.exact
+    if exact is None or not exact.is_exact or isinstance(exact.value, Extent):
         return None
-    return ratio.numerator / ratio.denominator
+    return float(exact.value)
 
 
 class ElementEvaluator:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt
+from tvmrt.compiler.ir.sizes import INT_MAX, SymInt
+from tvmrt.compiler.ir.sizes.computed import HALF, SizeExpr, bounds, cast_to, exact_extent
 
 from .context import OperatorContext
-from .size_expressions import HALF, MAX_EXTENT, SizeExpr, bounds, cast_to, exact_extent
 
 MAX_BOUND = 1 << 24  # larger bounds of data-dependent numbers are not used
 
@@ -33,7 +33,7 @@ def _is_extent(expr: SizeExpr) -> bool:
     ends = bounds(expr)
     if ends is None or ends[0] < 0:
         return False
-    return ends[1] <= MAX_EXTENT or any(s.is_unbounded for s in expr.symbols)
+    return ends[1] <= INT_MAX or any(s.is_unbounded for s in expr.symbols)
 
 
 def to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt | None:
@@ -48,7 +48,7 @@ def _to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt:
         return found
     low, high = bounds(expr)  # type: ignore[misc]
     if high > MAX_BOUND and any(s.is_unbounded for s in expr.symbols):
-        high = MAX_EXTENT  # has no bound either: each run checks it
+        high = INT_MAX  # has no bound either: each run checks it
     scalar = emit_expression(ctx, cast_to(expr, "int64"))
     return ctx.data_dependent_extent(scalar, low, high, "size")
 

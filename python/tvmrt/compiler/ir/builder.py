@@ -10,7 +10,6 @@ import numpy as np
 
 from . import op as ops
 from .contract import ContractError
-from .extent import symbols_of
 from .graph import Graph, Node, Value, constant
 from .limits import (
     FOLDINGS_PER_WEIGHT,
@@ -19,6 +18,7 @@ from .limits import (
     MAX_GROWN_BYTES,
 )
 from .quantized import link_integer_sources
+from .sizes import symbols_of
 from .source_types import propagate_sources
 from .tensor_type import TensorType
 from .traits import Trait

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .assumptions import are_equal
 from .contract import Contract, holds, let
-from .extent_forms import sym_sum
 from .graph import Node, Value
 from .op import Op, register
+from .sizes import sym_sum
+from .sizes.assumptions import are_equal
 from .tensor_type import TensorType
 from .traits import Trait
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 
-from .extent import SymInt
+from .sizes import SymInt
 
 _INT, _UINT, _FLOAT, _HANDLE, _BFLOAT = 0, 1, 2, 3, 4  # DLPack type codes
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from .bundle import Bundle
 from .dtype import DType, SourceType, dtype_of
-from .extent import SymInt, data_dependent_symbols
 from .mmap_constants import mmap_array
 from .op import OPS, Op
+from .sizes import SymInt, data_dependent_symbols
 from .tensor_type import PerTensor, TensorType
 from .traits import Trait
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .assumptions import are_equal
 from .contract import Contract, holds, let
 from .dtype import DType
 from .op import Op, get_op, register
+from .sizes.assumptions import are_equal
 from .tensor_type import TensorType
 from .traits import Trait
 

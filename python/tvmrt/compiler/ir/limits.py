@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
 
-from .extent import is_unbounded, upper_bound
+from .sizes import is_unbounded, upper_bound
 
 if TYPE_CHECKING:
     from .graph import Graph, Value

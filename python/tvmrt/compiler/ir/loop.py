@@ -9,9 +9,9 @@ from typing import Any
 
 from .contract import Contract
 from .dtype import DTYPES
-from .extent import Symbol, SymInt, symbols_of, upper_bound
 from .graph import Graph
 from .op import Op, register
+from .sizes import Symbol, SymInt, symbols_of, upper_bound
 from .tensor_type import TensorType
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from . import reference_conv
-from .assumptions import is_at_least
 from .contract import LIMIT, Contract, Rule, holds, let
 from .op import Op, broadcast, register
+from .sizes.assumptions import is_at_least
 from .traits import Trait, Weights
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .assumptions import are_equal
 from .contract import Contract, ContractError
-from .extent import Extent, extent_text
 from .kernel import Kernel
 from .onnx_name import OnnxName
+from .sizes import Extent, extent_text
+from .sizes.assumptions import are_equal
 from .tensor_type import TensorType
 from .traits import Trait, Weights
 

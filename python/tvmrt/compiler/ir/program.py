@@ -13,11 +13,10 @@ from tvmrt.error import UnsupportedError
 
 from .bundle import Bundle
 from .dtype import DType
-from .extent import Extent, Symbol, SymInt, data_dependent_symbols, symbols_of
-from .extent_forms import expected_size
 from .graph import Node, Value
 from .reduced_precision import ReducedPrecision
 from .region import DeviceMemory
+from .sizes import Extent, Symbol, SymInt, data_dependent_symbols, expected_size, symbols_of
 from .strided import Strided, dense
 from .tensor_type import PerTensor
 from .weight_quantization import WeightQuantization

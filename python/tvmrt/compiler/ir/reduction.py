@@ -9,8 +9,8 @@ import numpy as np
 
 from .contract import Contract, holds, let
 from .dtype import DType
-from .extent import sym_max
 from .op import REDUCE, Op, define
+from .sizes import sym_max
 from .traits import Trait
 
 

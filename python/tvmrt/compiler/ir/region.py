@@ -16,9 +16,9 @@ import numpy as np
 
 from .contract import Contract
 from .dtype import DTYPES
-from .extent import Symbol
 from .graph import Graph, Node, Value
 from .op import Op, register
+from .sizes import Symbol
 from .tensor_type import TensorType
 
 POINTERS, PACKED = "pointers", "packed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .extent import SymInt
+from .sizes import SymInt
 
 
 def ceil_div(a: SymInt, b: int) -> SymInt:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from .extent import SymInt, exact_quotient, upper_bound
+from .sizes import SymInt, exact_quotient, upper_bound
 
 
 @dataclass(frozen=True)

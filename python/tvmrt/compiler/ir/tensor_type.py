@@ -10,8 +10,7 @@ from typing import NamedTuple
 from tvmrt.error import UnsupportedError
 
 from .dtype import DType, SourceType
-from .extent import SymInt, extent_text
-from .extent_forms import expected_size
+from .sizes import SymInt, expected_size, extent_text
 
 # Dimensions of a tensor: as many as numpy and the runtime have (TVMRT_MAX_NDIM).
 MAX_RANK = 64

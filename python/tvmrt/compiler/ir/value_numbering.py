@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .extent import SymInt, exact_quotient
 from .graph import Node, Value
 from .op import OPS
+from .sizes import SymInt, exact_quotient
 from .traits import Trait
 
 _MAX_CONSTANT = 1 << 16  # bytes of a constant that is compared by its elements

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .assumptions import are_equal
 from .contract import Contract, holds, let
-from .extent import Extent, SymInt, lower_bound, symbols_of, upper_bound
-from .extent_bounds import all_sizes
 from .graph import Node, Value
 from .op import VIEW, Op, broadcast, register
+from .sizes import Extent, SymInt, all_sizes, lower_bound, symbols_of, upper_bound
+from .sizes.assumptions import are_equal
+from .sizes.undecided import statically_known_true
 from .strided import Strided
 from .traits import Trait
-from .undecided import statically_known_true
 
 
 class ViewOp(Op):

@@ -15,9 +15,9 @@ from math import sqrt
 
 import numpy as np
 
-from .assumptions import is_at_least
 from .contract import Contract, holds, let
 from .op import Op, register
+from .sizes.assumptions import is_at_least
 from .traits import Trait
 
 TAPS = 3

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.ir import Graph, Node
-from tvmrt.compiler.ir.extent import lower_bound, symbols_of
-from tvmrt.compiler.ir.undecided import UndecidedExtent, describe_symbols
+from tvmrt.compiler.ir.sizes import lower_bound, symbols_of
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, describe_symbols
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 if TYPE_CHECKING:

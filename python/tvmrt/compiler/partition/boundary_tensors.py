@@ -4,8 +4,8 @@ a step had to copy them to another layout."""
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Region, region_of
-from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program, Step
+from tvmrt.compiler.ir.sizes import upper_bound
 
 from .annotate import CPU
 from .report import BoundaryTensor

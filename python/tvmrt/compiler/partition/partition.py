@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from tvmrt.compiler.devices.base import Refusal
 from tvmrt.compiler.devices.device_calls import InvalidDeviceResultError, call_device
 from tvmrt.compiler.ir import CSource, Graph, ModuleBlob, Node, Region, Value, region_of
-from tvmrt.compiler.ir.extent import Symbol, symbols_of
 from tvmrt.compiler.ir.region import PACKED
-from tvmrt.compiler.ir.undecided import describe_symbols
+from tvmrt.compiler.ir.sizes import Symbol, symbols_of
+from tvmrt.compiler.ir.sizes.undecided import describe_symbols
 from tvmrt.compiler.ir.verifier import verify
 from tvmrt.compiler.symbols import prefix_of
 from tvmrt.error import TVMError, UnsupportedError

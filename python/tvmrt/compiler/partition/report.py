@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.compiler.ir import KERNEL, REDUCE, CSource, Graph, ModuleBlob, Node, Region, get_op
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.error import UnsupportedError
 
 from .annotate import CPU, Assignment

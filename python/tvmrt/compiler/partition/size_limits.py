@@ -12,7 +12,7 @@ from typing import Any
 
 from tvmrt.compiler.ir import Region, Value
 from tvmrt.compiler.ir.custom import copy_graph
-from tvmrt.compiler.ir.extent import Extent, Symbol
+from tvmrt.compiler.ir.sizes import Extent, Symbol
 from tvmrt.option_syntax import option
 
 Sizes = tuple[Symbol, ...]

@@ -18,8 +18,8 @@ from tvmrt.compiler.codegen.shared_workspace import plan_memory
 from tvmrt.compiler.converted import exact, with_conversion
 from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
 from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.compiler.ir.assumptions import known_sign
-from tvmrt.compiler.ir.undecided import deciding_by
+from tvmrt.compiler.ir.sizes.assumptions import known_sign
+from tvmrt.compiler.ir.sizes.undecided import deciding_by
 from tvmrt.compiler.option_docs import documented
 from tvmrt.compiler.request import Request, make
 from tvmrt.compiler.symbols import prefix_of

@@ -12,8 +12,8 @@ from typing import Any
 
 from tvmrt.compiler.codegen.target import is_unhosted
 from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.compiler.ir.extent import INT_MAX
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.sizes import INT_MAX
 from tvmrt.compiler.request import Request
 from tvmrt.error import UnboundedDimensionsError
 from tvmrt.option_syntax import option

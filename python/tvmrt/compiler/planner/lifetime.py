@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import region_of
-from tvmrt.compiler.ir.extent_forms import expected_size
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
+from tvmrt.compiler.ir.sizes import expected_size
 
 
 def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:

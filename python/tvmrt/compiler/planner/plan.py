@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import le
 
-from tvmrt.compiler.ir.extent import is_unbounded
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.compiler.ir.region import DeviceMemory
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.ir.undecided import describe_symbols, statically_known_true
+from tvmrt.compiler.ir.sizes import is_unbounded
+from tvmrt.compiler.ir.sizes.undecided import describe_symbols, statically_known_true
 from tvmrt.option_syntax import option
 
 from .arena import Interval, liveness_bound

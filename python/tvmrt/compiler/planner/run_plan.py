@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmrt.compiler.ir.extent import SymInt, is_unbounded, symbols_of
-from tvmrt.compiler.ir.extent_forms import allocation_extent
 from tvmrt.compiler.ir.program import ALIGN_BYTES, Buffer, FoundSize, Program, RunPlan
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import SymInt, allocation_extent, is_unbounded, symbols_of
 from tvmrt.error import UnsupportedSizes
 from tvmrt.option_syntax import option
 

@@ -31,16 +31,6 @@ from tvmrt.compiler.ir.custom import (
     text_of_types,
     types_of_text,
 )
-from tvmrt.compiler.ir.extent import (
-    Extent,
-    SymInt,
-    as_extent,
-    extent_text,
-    sym_max,
-    symbols_of,
-    upper_bound,
-)
-from tvmrt.compiler.ir.extent_forms import expected_size
 from tvmrt.compiler.ir.kernel import Kernel
 from tvmrt.compiler.ir.limits import max_unrolled_nodes
 from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
@@ -51,6 +41,16 @@ from tvmrt.compiler.ir.recurrent import ACTIVATIONS, drop_default_attributes
 from tvmrt.compiler.ir.reduced_precision import PRECISION
 from tvmrt.compiler.ir.reference_conv import valid_counts
 from tvmrt.compiler.ir.region import CHANNELS_LAST_LAYOUT, DENSE_LAYOUT, region_of
+from tvmrt.compiler.ir.sizes import (
+    Extent,
+    SymInt,
+    as_extent,
+    expected_size,
+    extent_text,
+    sym_max,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.compiler.ir.tree_ensemble import fits_packed_links
 from tvmrt.compiler.ir.value_users import ValueUsers

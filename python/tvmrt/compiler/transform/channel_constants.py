@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tvmrt.compiler.ir import Graph, Node, Trait, Value
-from tvmrt.compiler.ir.extent import Extent
+from tvmrt.compiler.ir.sizes import Extent
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 # Changes the inputs of a matmul-like node by one number per channel, or returns False.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value, constant
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .channel_constants import find_absorber, is_float_matmul, scaled_side

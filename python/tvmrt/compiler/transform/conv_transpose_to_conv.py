@@ -12,8 +12,8 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.quantized import is_per_tensor
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from .move_quantize import dequantizing
 from .rewrite import at, rewrite

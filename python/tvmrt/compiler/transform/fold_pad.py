@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.quantized import quantize_array
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from .rewrite import at, rewrite
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.low_bit_types import to_memory_format
+from tvmrt.compiler.ir.sizes import SymInt
 
 from .rewrite import at, rewrite
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
 from tvmrt.compiler.ir.clamp import clamp_of
-from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.quantized import (
     dequantize_array,
     dequantize_of,
@@ -19,6 +18,7 @@ from tvmrt.compiler.ir.quantized import (
     quantize_array,
     same_parameters,
 )
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .dead_code import remove_dead_code

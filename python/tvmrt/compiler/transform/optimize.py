@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tvmrt import plugin
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.extent_forms import error_context
 from tvmrt.compiler.ir.loop import loop_bodies
+from tvmrt.compiler.ir.sizes import error_context
 from tvmrt.compiler.ir.verifier import verify
 from tvmrt.error import suggestion
 

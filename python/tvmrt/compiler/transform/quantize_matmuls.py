@@ -14,7 +14,6 @@ import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Op, Trait, Value, integer_form
 from tvmrt.compiler.ir.clamp import clamp_of
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.low_bit_types import widen_constants
 from tvmrt.compiler.ir.quantized import (
@@ -23,6 +22,7 @@ from tvmrt.compiler.ir.quantized import (
     quantize_array,
     storage_range,
 )
+from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .channel_constants import is_float_matmul, per_channel_f64

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.extent import lower_bound, symbols_of
 from tvmrt.compiler.ir.limits import constant_bytes
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes import lower_bound, symbols_of
 from tvmrt.compiler.ir.winograd import TAPS, TILE_SIZES, WinogradConversion, winograd_tiles
 
 from .rewrite import rewrite

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.custom import shown_op
-from tvmrt.compiler.ir.extent import collect_printed_symbols, extent_text
-from tvmrt.compiler.ir.extent_forms import error_context
 from tvmrt.compiler.ir.op import OPS
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.sizes import collect_printed_symbols, error_context, extent_text
 
 from .formatting import GAP, call, comment_lines, plus, print_fields, wrap
 from .writer import Function, FunctionWriter, NetworkContext, Parameter, access_note, comment_text

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, DType
-from tvmrt.compiler.ir.extent import Extent, SymInt, as_extent, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes import Extent, SymInt, as_extent, symbols_of, upper_bound
 
 from .formatting import LINE, initializer, members, wrap
 from .writer import FunctionWriter, literal

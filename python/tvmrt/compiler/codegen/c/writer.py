@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.compiler.ir import DType, Node, dtype_of
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.low_bit_types import bit_codes, to_memory_format
+from tvmrt.compiler.ir.mmap_constants import mmap_array
+from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
+from tvmrt.compiler.ir.sizes import (
     Symbol,
     SymInt,
     collect_printed_symbols,
@@ -18,9 +21,6 @@ from tvmrt.compiler.ir.extent import (
     extent_text,
     symbols_of,
 )
-from tvmrt.compiler.ir.low_bit_types import bit_codes, to_memory_format
-from tvmrt.compiler.ir.mmap_constants import mmap_array
-from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 
 from .formatting import Declaration
 from .naming import Symbols

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir.extent import data_dependent_symbols
 from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
+from tvmrt.compiler.ir.sizes import data_dependent_symbols
 
 from ..c.formatting import print_fields, wrap
 from ..c.packed_functions import exported_call_head

@@ -14,7 +14,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
+from tvmrt.compiler.ir.region import region_of
+from tvmrt.compiler.ir.sizes import (
     Extent,
     Symbol,
     data_dependent_symbols,
@@ -22,8 +24,6 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
-from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.symbols import PACKED_SUFFIX
 
 from ..c.formatting import GAP, any_null, bounds_check, reject_if, wrap

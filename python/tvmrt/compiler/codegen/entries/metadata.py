@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import DTYPES, DeviceMemory
-from tvmrt.compiler.ir.extent import INT_MAX, upper_bound
-from tvmrt.compiler.ir.extent_forms import expected_size
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 from tvmrt.compiler.ir.region import region_of
+from tvmrt.compiler.ir.sizes import INT_MAX, expected_size, upper_bound
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from .. import pools as pools_file

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir.dtype import DType
-from tvmrt.compiler.ir.extent import SymInt, symbols_of
-from tvmrt.compiler.ir.extent_forms import allocation_extent
 from tvmrt.compiler.ir.program import OUTPUT, FoundSize, Program
+from tvmrt.compiler.ir.sizes import SymInt, allocation_extent, symbols_of
 
 from ..c.formatting import print_fields, rows, wrap
 from ..c.writer import Parameter

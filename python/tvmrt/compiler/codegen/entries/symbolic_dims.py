@@ -11,18 +11,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.program import Access, Buffer, Program
+from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     Extent,
     Symbol,
     SymInt,
+    allocation_extent,
     extent_text,
+    linear_form,
     lower_bound,
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.extent_forms import allocation_extent, linear_form
-from tvmrt.compiler.ir.program import Access, Buffer, Program
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from ..c.formatting import LINE, call, print_fields, rows, wrap

@@ -6,8 +6,8 @@ of the packed function are in ``kernels/op/tvm_ffi.h``.
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.sizes import Extent
 from tvmrt.error import UnsupportedError
 
 from ..c.formatting import print_fields, rows, wrap

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, extent_text
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, extent_text
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from .. import pools

@@ -6,8 +6,8 @@ actual extents. All checks precede all writes. Shapes of tensors with fixed exte
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.sizes import Extent
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from ..c.formatting import OUT_OF_RANGE, reject_if

@@ -7,8 +7,8 @@ call it do not link it.
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir.extent import Extent, SymInt
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.sizes import Extent, SymInt
 
 from .. import pools as pools_file
 from ..c.formatting import GAP, Declaration, reject_if, wrap

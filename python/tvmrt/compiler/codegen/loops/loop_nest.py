@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import DType, Strided, Value, dense
-from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.low_bit_types import LOW_BIT_HEADER
 from tvmrt.compiler.ir.program import Access, Step
+from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.formatting import GAP, byte_size, call, plus, times

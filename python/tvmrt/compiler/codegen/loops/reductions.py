@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from math import prod
 
 from tvmrt.compiler.ir import DType, Strided, Value, get_op
-from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.program import Access, Step, pixel_stride
 from tvmrt.compiler.ir.reduction import ReduceOp
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.undecided import statically_known_true
+from tvmrt.compiler.ir.sizes import symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.formatting import GAP

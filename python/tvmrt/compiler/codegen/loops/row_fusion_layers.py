@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvmrt.compiler.ir import DTYPES
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import ARENA, Access, Buffer, Step, pixel_stride
+from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..lowering import same_offsets

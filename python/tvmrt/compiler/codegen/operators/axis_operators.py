@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Strided, Value
-from tvmrt.compiler.ir.extent import sym_max
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.sizes import sym_max
 
 from ..c.formatting import plus
 from ..c.writer import FunctionWriter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmrt.compiler.ir.extent import sym_max
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.sizes import sym_max
 
 from ..c.initializers import print_array, print_layer, print_struct
 from ..c.inputs import input_pointer, input_pointers

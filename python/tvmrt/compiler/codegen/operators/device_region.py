@@ -14,9 +14,9 @@ from tvmrt.compiler.ir import (
     dtype_of,
     get_op,
 )
-from tvmrt.compiler.ir.extent import Symbol
 from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.compiler.ir.region import CHANNELS_LAST_LAYOUT, PACKED
+from tvmrt.compiler.ir.sizes import Symbol
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import upper_bound
 
 from ..c.formatting import call
 from ..c.initializers import print_struct

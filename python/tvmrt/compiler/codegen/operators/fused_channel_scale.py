@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import Group, Step, pixel_stride
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from ..c.formatting import braces
 from ..c.initializers import print_layer

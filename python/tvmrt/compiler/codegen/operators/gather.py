@@ -8,8 +8,8 @@ from math import gcd, prod
 import numpy as np
 
 from tvmrt.compiler.ir import Node, Value
-from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.sizes import Extent, SymInt, lower_bound, symbols_of
 
 from ..c.formatting import GAP, call, plus, times
 from ..c.inputs import value_layout, value_pointer

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.extent import Symbol, SymInt, is_unbounded, symbols_of
-from tvmrt.compiler.ir.extent_forms import allocation_extent
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import Symbol, SymInt, allocation_extent, is_unbounded, symbols_of
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from ..c.formatting import byte_size, plus

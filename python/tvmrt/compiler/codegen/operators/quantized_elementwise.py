@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.program import Step, pixel_stride
+from tvmrt.compiler.ir.sizes import Extent, SymInt, symbols_of, upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.formatting import LINE, call, plus, wrap

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import symbols_of, upper_bound
 
 from ..c.formatting import call, plus
 from ..c.initializers import float_literal, print_layer, print_struct, print_tiles

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt, symbols_of
 from tvmrt.compiler.ir.program import ANY, Access, Step
+from tvmrt.compiler.ir.sizes import SymInt, symbols_of
 
 from ..c.formatting import GAP, plus
 from ..c.writer import FunctionWriter

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Step, pixel_stride
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from ..c.writer import FunctionWriter
 from ..lowering import ImageLowering, ResultLayout, in_place_pair, lowers

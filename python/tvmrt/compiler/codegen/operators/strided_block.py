@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import DType, get_op
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.sizes import upper_bound
 
 from ..c.formatting import byte_size
 from ..c.writer import FunctionWriter

@@ -7,8 +7,8 @@ from math import gcd, prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes import symbols_of, upper_bound
 
 from ..geometry import ONES
 from .layer_i8 import LINE, ConstantsI8, LayerI8, Overflow, Reading, VariantI8

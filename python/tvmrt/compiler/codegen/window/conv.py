@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Node, Value
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import (
     CHANNELS_LAST,
     DENSE,
@@ -20,6 +19,7 @@ from tvmrt.compiler.ir.program import (
     pixel_stride,
 )
 from tvmrt.compiler.ir.reduced_precision import is_reduced
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from ..geometry import DepthFirstLayer, Window
 from .boards.board_lowering import is_per_channel

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.compiler.ir import DType, Node, Strided, Value, dense
-from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import Access, Step
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from ..c.formatting import GAP, initializer, times, wrap
 from ..c.writer import FunctionWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
 
 from ..c.initializers import PARALLEL_WORK
 from ..geometry import FLOAT, Window

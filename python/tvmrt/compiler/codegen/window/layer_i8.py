@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.sizes import Extent
 
 from ..geometry import Window
 from .tiles_i8 import FORMATS, WeightFormat, pad_im2col_segment

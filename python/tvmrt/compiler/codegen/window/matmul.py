@@ -6,10 +6,10 @@ from dataclasses import replace
 from math import prod
 
 from tvmrt.compiler.ir import Strided, Value, dense
-from tvmrt.compiler.ir.extent import SymInt, is_unbounded, upper_bound
 from tvmrt.compiler.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 from tvmrt.compiler.ir.reduced_precision import is_reduced
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.sizes import SymInt, is_unbounded, upper_bound
 
 from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter

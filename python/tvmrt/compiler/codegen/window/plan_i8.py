@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tvmrt.compiler.ir.extent import Extent, SymInt, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.sizes import Extent, SymInt, upper_bound
 
 from .choose_i8 import L1_WEIGHT_BYTES, ChoiceI8, prefetches_weights
 from .layer_i8 import LINE, LayerI8, Reading, VariantI8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tvmrt.compiler.ir.extent import Extent
+from tvmrt.compiler.ir.sizes import Extent
 
 from ..c.formatting import braces, wrap
 from ..c.initializers import print_layer, print_static_struct, print_struct

@@ -9,7 +9,6 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.program import (
     CHANNELS_LAST,
     ROWS,
@@ -21,6 +20,7 @@ from tvmrt.compiler.ir.program import (
 )
 from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.requantization import rounding_of
+from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 
 from ..c.formatting import GAP
 from ..c.initializers import PARALLEL_WORK, print_static, print_tensors, share_layer

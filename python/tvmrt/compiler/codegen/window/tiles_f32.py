@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tvmrt.compiler.ir.extent import SymInt, is_unbounded, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.sizes import SymInt, is_unbounded, sym_max, symbols_of, upper_bound
 
 from ..c.formatting import braces, initializer
 from .tile_cycles import chain_count, row_cycles

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter

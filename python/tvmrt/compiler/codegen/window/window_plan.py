@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmrt.compiler.ir.extent import SymInt, sym_max, sym_min, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.sizes import SymInt, sym_max, sym_min, symbols_of, upper_bound
 
 from ..geometry import FLOAT, Window
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.program import Step, channels_last_order, pixel_stride
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 from tvmrt.compiler.ir.winograd import transformed_weights
 
 from ..c.initializers import print_layer, print_tiles

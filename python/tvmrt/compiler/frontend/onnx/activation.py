@@ -7,8 +7,8 @@ from math import inf, pi, prod, sqrt
 from typing import NamedTuple
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import lower_bound
 from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.sizes import lower_bound
 
 from .context import NodeContext
 from .matmul import scale_by

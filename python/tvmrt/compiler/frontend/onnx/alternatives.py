@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of
+from tvmrt.compiler.ir.sizes import Extent, SymInt, lower_bound, symbols_of
 from tvmrt.error import TvmrtWarning, UnsupportedError
 
 from .conditionals import guards

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt
+from tvmrt.compiler.ir.sizes import SymInt
 from tvmrt.error import UnsupportedError
 
 from .activation import softmax_along

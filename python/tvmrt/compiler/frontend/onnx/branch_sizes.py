@@ -15,8 +15,8 @@ import onnx
 from tvmrt.compiler.frontend.dims import ValidSizes
 from tvmrt.compiler.frontend.size_constraints import solve_conditions
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import Condition, refused_conditions
-from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, sym_max, sym_min, symbols_of
+from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, sym_max, sym_min, symbols_of
+from tvmrt.compiler.ir.sizes.assumptions import Condition, refused_conditions
 from tvmrt.error import TvmrtWarning
 
 from .context import NodeContext

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tvmrt.compiler.frontend.size_expressions import (
+from tvmrt.compiler.frontend.size_propagation import track_sizes
+from tvmrt.compiler.frontend.size_tensors import to_extent
+from tvmrt.compiler.ir.sizes import SymInt
+from tvmrt.compiler.ir.sizes.computed import (
     FLOATS,
     SizeExpr,
     UndefinedSize,
@@ -19,9 +22,6 @@ from tvmrt.compiler.frontend.size_expressions import (
     leaf,
     require_defined,
 )
-from tvmrt.compiler.frontend.size_propagation import track_sizes
-from tvmrt.compiler.frontend.size_tensors import to_extent
-from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedSizes
 
 from .context import NodeContext
@@ -64,8 +64,8 @@ def _require_exact_power(ctx: NodeContext) -> None:
 
 
 def _is_near_root(expr: SizeExpr) -> bool:
-    ratio, ends = expr.ratio, bounds(expr)
-    is_integer = ratio is not None and ratio.is_exact and ratio.denominator == 1
+    exact, ends = expr.exact, bounds(expr)
+    is_integer = exact is not None and exact.is_exact and exact.is_whole
     return is_integer and ends is not None and 0 <= ends[0] and ends[1] < MAX_ROOT
 
 

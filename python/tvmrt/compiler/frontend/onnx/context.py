@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, SourceType, Value
-from tvmrt.compiler.ir.extent import SymInt, as_extent, is_unbounded, symbols_of, upper_bound
 from tvmrt.compiler.ir.low_bit_types import WIDER
+from tvmrt.compiler.ir.sizes import SymInt, as_extent, is_unbounded, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 
 from .dynamic_sizes import evaluate_extents, is_computed, shape_operand

@@ -10,11 +10,11 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import are_equal
 from tvmrt.compiler.ir.contract import LIMIT
 from tvmrt.compiler.ir.limits import MAX_SEPARATE_TAPS
 from tvmrt.compiler.ir.quantized import dequantize_of
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes.assumptions import are_equal
 
 from .context import NodeContext
 from .registry import onnx_op

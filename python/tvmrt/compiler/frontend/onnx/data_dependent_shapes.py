@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt, lower_bound, upper_bound
 from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.sizes import SymInt, lower_bound, upper_bound
 
 from .context import NodeContext
 from .indexing import take

@@ -9,7 +9,7 @@ import onnx
 
 from tvmrt.compiler.ir import Builder, TensorType, Value
 from tvmrt.compiler.ir.custom import text_of_types
-from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.error import UnsupportedError
 
 # Returns the result types of a node that a device takes. Raises UnsupportedError if the device

@@ -9,8 +9,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import infer_extent
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import primitive_part
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     Extent,
     SymInt,
@@ -23,6 +22,7 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.sizes.assumptions import primitive_part
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext

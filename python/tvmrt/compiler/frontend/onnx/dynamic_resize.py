@@ -9,15 +9,15 @@ from math import ceil
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     Extent,
     SymInt,
+    all_sizes,
     extent_text,
     lower_bound,
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.extent_bounds import all_sizes
 from tvmrt.error import UnsupportedSizes
 
 from .context import NodeContext

@@ -8,15 +8,15 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.op import distinct_axes
+from tvmrt.compiler.ir.sizes import (
     SymInt,
+    bounds,
     data_dependent_symbols,
     lower_bound,
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.extent_bounds import bounds
-from tvmrt.compiler.ir.op import distinct_axes
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext

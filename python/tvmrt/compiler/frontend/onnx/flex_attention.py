@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import are_equal, are_equal_shapes
+from tvmrt.compiler.ir.sizes.assumptions import are_equal, are_equal_shapes
 from tvmrt.error import UnsupportedError
 
 from .activation import softmax_along

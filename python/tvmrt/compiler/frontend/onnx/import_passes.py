@@ -16,7 +16,7 @@ import onnx
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_constraints import narrow_sizes, warn_of_constraints
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.assumptions import collect_assumptions
+from tvmrt.compiler.ir.sizes.assumptions import collect_assumptions
 from tvmrt.error import UnsupportedError
 
 from . import fixed_values

@@ -16,7 +16,7 @@ from tvmrt.compiler.frontend.size_constraints import SizeConstraints
 from tvmrt.compiler.frontend.size_propagation import KnownSizes
 from tvmrt.compiler.ir import Builder, FoldingBudget, Graph, TensorType, Value
 from tvmrt.compiler.ir.bundle import Bundle
-from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from .device_fallback import FallbackHandler

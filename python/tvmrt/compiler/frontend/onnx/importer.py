@@ -13,8 +13,8 @@ import onnx
 from tvmrt import plugin
 from tvmrt.compiler.frontend.size_constraints import emit_size_checks
 from tvmrt.compiler.ir import Graph, Value
-from tvmrt.compiler.ir.assumptions import enter_node
-from tvmrt.compiler.ir.extent import Extent
+from tvmrt.compiler.ir.sizes import Extent
+from tvmrt.compiler.ir.sizes.assumptions import enter_node
 from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import UnexpectedImportError, UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option

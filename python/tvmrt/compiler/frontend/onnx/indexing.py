@@ -8,11 +8,11 @@ from operator import le
 import numpy as np
 
 from tvmrt.compiler.ir import VIEW, Value, get_op
-from tvmrt.compiler.ir.assumptions import are_equal, is_at_least
 from tvmrt.compiler.ir.data_movement import concat_of
-from tvmrt.compiler.ir.extent import SymInt, lower_bound, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.undecided import statically_known_true
+from tvmrt.compiler.ir.sizes import SymInt, lower_bound, symbols_of
+from tvmrt.compiler.ir.sizes.assumptions import are_equal, is_at_least
+from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 
 from .context import NodeContext
 from .dynamic_sizes import strip_cast

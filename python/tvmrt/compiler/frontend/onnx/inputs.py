@@ -10,9 +10,8 @@ from onnx import helper
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.ir import DTYPES, HANDLE, POINTWISE, TensorType, Value
-from tvmrt.compiler.ir.extent import Extent, symbols_of
-from tvmrt.compiler.ir.extent_forms import linear_form
 from tvmrt.compiler.ir.op import ONNX_FORMS
+from tvmrt.compiler.ir.sizes import Extent, linear_form, symbols_of
 from tvmrt.compiler.ir.tensor_type import check_rank
 from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import (

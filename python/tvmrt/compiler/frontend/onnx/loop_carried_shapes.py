@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
-from tvmrt.compiler.ir.extent import SymInt, extent_text, lower_bound, symbols_of, upper_bound
 from tvmrt.compiler.ir.loop import Growth
+from tvmrt.compiler.ir.sizes import SymInt, extent_text, lower_bound, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

@@ -13,8 +13,8 @@ from onnx import helper
 
 from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.comparison import comparison_of
-from tvmrt.compiler.ir.extent import SymInt, as_extent, lower_bound
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes import SymInt, as_extent, lower_bound
 from tvmrt.compiler.operator_key import operator_name
 
 from .context import NodeContext

@@ -13,7 +13,9 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.sizes import (
     Extent,
     SymInt,
     data_dependent_symbols,
@@ -22,9 +24,7 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
-from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.undecided import UndecidedExtent
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

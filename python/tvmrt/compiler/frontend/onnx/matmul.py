@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import are_equal
+from tvmrt.compiler.ir.sizes.assumptions import are_equal
 
 from .context import NodeContext
 from .registry import onnx_op

@@ -13,9 +13,9 @@ from functools import lru_cache
 from math import prod
 
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.assumptions import are_equal, are_equal_shapes
 from tvmrt.compiler.ir.contract import Contract, Rule, holds
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes.assumptions import are_equal, are_equal_shapes
 
 Row = tuple[str, str, tuple[Rule, ...]]  # operands, attributes, rules
 

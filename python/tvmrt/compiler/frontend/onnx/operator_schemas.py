@@ -10,7 +10,7 @@ import onnx
 from onnx import defs, helper
 
 from tvmrt.compiler.ir import HANDLE, DType
-from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text
+from tvmrt.compiler.ir.sizes import Extent, SymInt, extent_text
 from tvmrt.compiler.operator_key import domain_of
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import onnx
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import note_bound
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     SymInt,
     bounds,
     extent_text,
@@ -14,6 +13,7 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.sizes.assumptions import note_bound
 
 from .import_state import ImportState
 

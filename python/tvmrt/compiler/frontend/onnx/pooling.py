@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import data_dependent_symbols, sym_max, sym_min, symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes import data_dependent_symbols, sym_max, sym_min, symbols_of
+from tvmrt.compiler.ir.sizes.assumptions import is_at_least
 
 from .context import NodeContext
 from .convolution import window_attrs, window_ints

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Value, reference_conv
-from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
 

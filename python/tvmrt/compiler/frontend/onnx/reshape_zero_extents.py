@@ -12,16 +12,16 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.sizes import (
     Extent,
     SymInt,
+    all_sizes,
     bounds,
     exact_quotient,
     lower_bound,
     sym_max,
     symbols_of,
 )
-from tvmrt.compiler.ir.extent_bounds import all_sizes
 
 
 def resolve_zero_extents(

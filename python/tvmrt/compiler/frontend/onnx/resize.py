@@ -8,11 +8,11 @@ from math import floor
 
 import numpy as np
 
-from tvmrt.compiler.frontend.size_expressions import constant_value, leaf
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, SymInt, exact_quotient, lower_bound
 from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by
+from tvmrt.compiler.ir.sizes import Extent, SymInt, exact_quotient, lower_bound
+from tvmrt.compiler.ir.sizes.computed import constant_value, leaf
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by
 from tvmrt.error import UnsupportedError
 
 from . import computed_sizes, dynamic_resize, dynamic_slice

@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Union
 
-from tvmrt.compiler.ir.extent import SymInt, upper_bound
+from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 
 from .context import NodeContext
 from .tensor_expressions import TensorExpr

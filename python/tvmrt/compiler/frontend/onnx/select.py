@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import INT_MAX, SymInt, is_unbounded, lower_bound, upper_bound
+from tvmrt.compiler.ir.sizes import INT_MAX, SymInt, is_unbounded, lower_bound, upper_bound
 from tvmrt.error import UnsupportedError
 
 from . import string_tensors

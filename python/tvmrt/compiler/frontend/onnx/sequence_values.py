@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt, data_dependent_symbols, extent_text
+from tvmrt.compiler.ir.sizes import SymInt, data_dependent_symbols, extent_text
 
 
 @dataclass(eq=False, repr=False)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes import Extent
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext

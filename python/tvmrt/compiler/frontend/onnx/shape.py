@@ -11,23 +11,23 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import infer_extent, slice_range
 from tvmrt.compiler.ir import Value, broadcast
-from tvmrt.compiler.ir.assumptions import are_equal, is_at_least, note_concatenated
 from tvmrt.compiler.ir.contract import ContractError
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.limits import FREE_PARTS, MAX_OPEN_PARTS
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.sizes import (
     SymInt,
     bounds,
     data_dependent_symbols,
     lower_bound,
     sym_max,
     sym_min,
+    sym_sum,
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.extent_forms import sym_sum
-from tvmrt.compiler.ir.limits import FREE_PARTS, MAX_OPEN_PARTS
-from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by, statically_known_true
+from tvmrt.compiler.ir.sizes.assumptions import are_equal, is_at_least, note_concatenated
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by, statically_known_true
 from tvmrt.error import UnsupportedError
 
 from . import computed_sizes, dynamic_reshape, dynamic_slice

@@ -9,15 +9,15 @@ from onnx import TensorProto
 
 from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import DTYPES, Value
-from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import (
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.sizes import (
     SymInt,
     extent_text,
     sym_max,
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.sizes.assumptions import is_at_least
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from .context import NodeContext

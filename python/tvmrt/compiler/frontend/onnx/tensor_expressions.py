@@ -8,7 +8,7 @@ from typing import Union
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.sizes import symbols_of
 
 from .onnx_node import OnnxNode
 

@@ -10,8 +10,8 @@ from onnx import helper
 
 from tvmrt.compiler.frontend.dims import MAX_DIM
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
+from tvmrt.compiler.ir.sizes import SymInt
 
 from .context import NodeContext
 from .loop_condition import linear_trip_count, runs_to_trip_count

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..dtype import DTYPES, DType
-from ..extent import Extent
+from ..sizes import Extent
 from .element_types import members
 from .extent_formula import LIMIT, ContractError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..extent import Extent, extent_text
+from ..sizes import Extent, extent_text
 from ..tensor_type import TensorType
 from .attributes import Attribute
 from .element_types import Elements, ResultElements

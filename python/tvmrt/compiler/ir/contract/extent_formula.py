@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from ..extent import is_unbounded, upper_bound
+from ..sizes import is_unbounded, upper_bound
 
 # int32_t, the type of the fields of kernels' structs and of the counters of generated loops
 LIMIT = 2**31 - 1

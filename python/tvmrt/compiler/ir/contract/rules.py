@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..extent import Extent, extent_text
+from ..sizes import Extent, extent_text
 from .extent_formula import ContractError
 
 _DATA = "_data"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..assumptions import are_equal
-from ..extent import SymInt, as_extent, extent_text
+from ..sizes import SymInt, as_extent, extent_text
+from ..sizes.assumptions import are_equal
 from .extent_formula import ContractError, Formula
 
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9]*")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import prod
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ...c.formatting import braces

@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import upper_bound
 
 from ..layer_i8 import ConstantsI8, LayerI8, shifts_into_int8
 from .kernel import MicroKernel, MicroWeights, pad_to_multiple

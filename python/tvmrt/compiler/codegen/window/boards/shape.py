@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.ir.undecided import UndecidedExtent
+from tvmrt.compiler.ir.sizes import Extent, SymInt, lower_bound, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 
 from ...geometry import Window
 

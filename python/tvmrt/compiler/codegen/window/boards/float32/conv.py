@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.sizes import upper_bound
 
 from ..kernel import MicroKernel, MicroWeights, pad_to_multiple
 from ..layer_f32 import MicroLayerF32, pack_blocks_of_4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import SymInt, lower_bound, upper_bound
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import SymInt, lower_bound, upper_bound
 
 from ..kernel import MicroKernel, MicroWeights, pad_to_multiple
 from ..layer_i8 import QUAD_ORDER, MicroLayerI8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import SymInt, upper_bound
+from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 
 from ..kernel import MicroKernel, MicroWeights, pad_to_multiple
 from ..layer_i8 import MicroLayerI8

@@ -1,23 +1,15 @@
-"""Forms and sums of extents, and the extents that memory is allocated for."""
+"""Symbols, ends, forms and sums of extents, and the extents that memory is allocated for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tvmrt.error import UnsupportedSizes
 
-from .extent import (
-    Extent,
-    Quotient,
-    Symbol,
-    SymInt,
-    bounds,
-    is_unbounded,
-    sym_max,
-    symbols_of,
-    upper_bound,
-)
+from .bounds import bounds, linear_terms
+from .extent import Extent, Symbol, SymInt, is_unbounded
 from .undecided import UndecidedExtent
 
 EXPECTED_SIZE = 128  # of a dimension without a bound, for estimates
@@ -32,18 +24,49 @@ def error_context(places: Sequence[str]) -> Iterator[None]:
         raise UnsupportedSizes(f"{', '.join(places)}: {problem}") from problem
 
 
+def upper_bound(value: SymInt) -> int:
+    """Return the maximum of an extent."""
+    return bounds(value)[1]
+
+
+def lower_bound(value: SymInt) -> int:
+    """Return the minimum of an extent."""
+    return bounds(value)[0]
+
+
+def as_extent(value: Any) -> SymInt:
+    """Convert a number of any integer type to int; leave an extent unchanged."""
+    return value if isinstance(value, Extent) else int(value)
+
+
+def symbols_of(*values: Any) -> set[Symbol]:
+    """Return the symbols in all extents among values, sequences of them and mappings to them."""
+    symbols: set[Symbol] = set()
+    for value in values:
+        if isinstance(value, Extent):
+            symbols |= value.symbols()
+        elif isinstance(value, (tuple, list)):
+            symbols |= symbols_of(*value)
+        elif isinstance(value, Mapping):
+            symbols |= symbols_of(*value.values())
+    return symbols
+
+
+def data_dependent_symbols(*values: Any) -> list[Symbol]:
+    """Return the data-dependent symbols in all extents among values, sorted by name."""
+    return sorted((s for s in symbols_of(*values) if s.source is not None), key=lambda s: s.name)
+
+
+def extent_text(value: SymInt) -> str:
+    """Return an extent as text."""
+    return repr(value) if isinstance(value, Extent) else str(value)
+
+
 def linear_form(extent: SymInt) -> tuple[Symbol, int, int] | None:
     """Return (symbol, step, first) of an extent ``step * symbol + first`` with a positive step;
     None for any other."""
-    if not isinstance(extent, Extent):
-        return None
-    terms = dict(extent.terms)
-    first = terms.pop((), 0)
-    if len(terms) != 1:
-        return None
-    ((atoms, step),) = terms.items()
-    is_linear = len(atoms) == 1 and isinstance(atoms[0], Symbol) and step > 0
-    return (atoms[0], step, first) if is_linear else None  # type: ignore[return-value]
+    found = linear_terms(extent) if isinstance(extent, Extent) else None
+    return found if found is not None and found[1] > 0 else None
 
 
 def sym_sum(values: Iterable[SymInt]) -> SymInt:
@@ -112,9 +135,7 @@ def _largest(value: SymInt, count: Symbol, maximum: SymInt, largest: bool) -> Sy
             elif isinstance(atom, Symbol) or count not in atom.symbols():
                 product = product * Extent({(atom,): 1})
             else:
-                number = _largest(atom.number, count, maximum, up)
-                divided = isinstance(atom, Quotient)
-                product = product * (number // atom.divisor if divided else sym_max(number, 0))
+                product = product * atom.apply(_largest(atom.number, count, maximum, up))
         total = total + product
     return total
 

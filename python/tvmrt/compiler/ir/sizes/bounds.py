@@ -1,13 +1,14 @@
-"""Minimum and maximum of an extent.
+"""Minimum and maximum of an extent: at all sizes, or in each cell, a part of the sizes' ranges.
 
 The functions use an extent's ``terms``, its ``symbols()`` and its value ``at`` sizes; see
-``tvmrt.compiler.ir.extent``.
+``extent.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm, prod
 from typing import Any
@@ -23,17 +24,28 @@ MAX_SIZES = 1 << 20
 MAX_CHANGES = 1 << 12
 MAX_PERIOD = 1024  # combinations of remainders of symbols that are tried
 MAX_PIECES = 16  # ranges of a symbol that are bounded one by one
+MAX_CELLS = 1 << 16
+MAX_EXACT = 2**53  # larger integers are not exact in float64, the type of cells of large sizes
 MAX_CASES = 4  # terms max(number, 0) of an extent that are split into two cases each
+
+Sizes = Mapping[str, Any]  # numbers, or arrays of them, by the names of symbols
 
 
 def bounds(value: Any) -> tuple[int, int]:
     """Return the minimum and maximum of an extent, or wider bounds if finding these would take too
     long."""
-    return _bounds(value) if hasattr(value, "terms") else (int(value), int(value))
+    if hasattr(value, "terms"):
+        return _bounds(value)
+    number = value if isinstance(value, Fraction) else int(value)
+    return number, number  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=1 << 14)
 def _bounds(extent: Any) -> tuple[int, int]:
+    unit = lcm(*(k.denominator for _, k in extent.terms))
+    if unit > 1:  # of a number between integers
+        low, high = bounds(extent * unit)
+        return Fraction(low, unit), Fraction(high, unit)  # type: ignore[return-value]
     low, high = _bounds_without_limits(extent)
     for symbol in extent.symbols():
         if symbol.limit is not None:
@@ -97,14 +109,19 @@ def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, in
 
 def _independent_terms(extent: Any) -> list[list[tuple[Any, int]]]:
     """Return the terms in groups without common symbols; a constant is a group of its own."""
+    terms = (({s for a in atoms for s in a.symbols()}, (atoms, k)) for atoms, k in extent.terms)
+    return [group for _, group in _groups(terms)]
+
+
+def _groups(parts: Iterable[tuple[Collection[Any], Any]]) -> list[tuple[set, list]]:
+    """Join parts with common symbols, each given with its symbols."""
     groups: list[tuple[set, list]] = []
-    for atoms, k in extent.terms:
-        symbols = {s for atom in atoms for s in atom.symbols()}
-        joined = [group for group in groups if group[0] & symbols]
-        groups = [group for group in groups if not group[0] & symbols]
-        terms = [term for _, others in joined for term in others]
-        groups.append((symbols.union(*(names for names, _ in joined)), [*terms, (atoms, k)]))
-    return [terms for _, terms in groups]
+    for symbols, part in parts:
+        joined = [group for group in groups if not group[0].isdisjoint(symbols)]
+        groups = [group for group in groups if group[0].isdisjoint(symbols)]
+        parts_of = [each for _, others in joined for each in others]
+        groups.append((set(symbols).union(*(names for names, _ in joined)), [*parts_of, part]))
+    return groups
 
 
 def _bounds_by_cases(extent: Any) -> tuple[int, int] | None:
@@ -127,22 +144,14 @@ def _bounds_by_cases(extent: Any) -> tuple[int, int] | None:
 def _bounds_by_factors(extent: Any) -> tuple[int, int] | None:
     """Bound a product of two extents without common symbols by the bounds of each; None for any
     other extent."""
-    for group in _connected_symbols(extent):
+    atoms = {atom for atoms, _ in extent.terms for atom in atoms}
+    groups = _groups((atom.symbols(), atom) for atom in atoms)
+    for group, _ in groups if len(groups) > 1 else ():
         pair = _factors(extent, group)
         if pair is not None:
             ends = [a * b for a in bounds(pair[0]) for b in bounds(pair[1])]
             return min(ends), max(ends)
     return None
-
-
-def _connected_symbols(extent: Any) -> list[set]:
-    """Return the symbols in groups such that each atom has symbols of only one group."""
-    groups: list[set] = []
-    for atom in {atom for atoms, _ in extent.terms for atom in atoms}:
-        joined = [group for group in groups if group & atom.symbols()]
-        groups = [group for group in groups if not group & atom.symbols()]
-        groups.append(atom.symbols().union(*joined))
-    return groups if len(groups) > 1 else []
 
 
 def _factors(extent: Any, group: set) -> tuple[Any, Any] | None:
@@ -166,13 +175,55 @@ def _factors(extent: Any, group: set) -> tuple[Any, Any] | None:
 
 
 def _bounds_of_sum(extent: Any) -> tuple[int, int]:
+    return _sum_of_terms(extent, lambda atom: atom.bounds)
+
+
+def _sum_of_terms(extent: Any, ends: Callable[[Any], tuple]) -> tuple:
+    """Return the sum of the ends of each term; no atom is negative."""
     low = high = 0
     for atoms, k in extent.terms:
-        least = prod(a.bounds[0] for a in atoms)
-        most = prod(a.bounds[1] for a in atoms)
-        low += k * (least if k > 0 else most)
-        high += k * (most if k > 0 else least)
+        least = most = 1
+        for small, large in map(ends, atoms):
+            least, most = least * small, most * large
+        low = low + k * (least if k > 0 else most)
+        high = high + k * (most if k > 0 else least)
     return low, high
+
+
+def bounds_of_cells(extent: Any, low: Sizes, high: Sizes) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds of an extent in each cell of the sizes from ``low`` to ``high``."""
+    least, most = bounds(extent)  # closer if terms depend on each other, as in a minimum
+    lower, upper = _sum_of_terms(extent, lambda atom: _atom_in_cells(atom, low, high))
+    lower = np.maximum(lower, least if abs(least) <= MAX_EXACT else lower)
+    return lower, np.minimum(upper, most if abs(most) <= MAX_EXACT else upper)
+
+
+def _atom_in_cells(atom: Any, low: Sizes, high: Sizes) -> tuple:
+    if not atom.computed:
+        return low[atom.name], high[atom.name]
+    lower, upper = bounds_of_cells(atom.number, low, high)
+    return atom.apply(np.maximum(lower, 0)), atom.apply(upper)
+
+
+def cells(symbols: Collection[Any]) -> tuple[Sizes, Sizes]:
+    """Return the lowest and the highest sizes of cells that partition all sizes."""
+    ordered = sorted(symbols, key=lambda s: s.name)
+    each = max(int(MAX_CELLS ** (1 / max(len(ordered), 1))), 1)
+    if each == 1:  # one cell; numpy has no axis for each of many symbols
+        return {s.name: np.array([s.low]) for s in ordered}, {
+            s.name: np.array([s.high]) for s in ordered
+        }
+    lows, highs = [], []
+    for symbol in ordered:
+        count = symbol.high - symbol.low + 1
+        starts = symbol.low + np.unique(np.arange(each + 1) * count // each)[:-1]
+        lows.append(starts)
+        highs.append(np.append(starts[1:] - 1, symbol.high))
+    if any(symbol.is_unbounded for symbol in ordered):  # products of sizes overflow integers
+        lows, highs = ([ends.astype(np.float64) for ends in each] for each in (lows, highs))
+    names = [symbol.name for symbol in ordered]
+    low, high = (np.meshgrid(*ends, indexing="ij") for ends in (lows, highs))
+    return dict(zip(names, low)), dict(zip(names, high))
 
 
 def all_sizes(
@@ -220,7 +271,8 @@ def _bounds_by_pieces(extent: Any) -> tuple[int, int] | None:
         return None  # each piece is split again at the terms of other symbols
     for atoms, _ in extent.terms:
         for atom in atoms:
-            line = _line(atom.number) if atom.computed and not hasattr(atom, "divisor") else None
+            is_maximum = atom.computed and not hasattr(atom, "divisor")
+            line = linear_terms(atom.number) if is_maximum else None
             if line is not None:
                 symbol, factor, first = line
                 values.setdefault(symbol, set()).update((-first // factor, -(first // factor)))
@@ -243,9 +295,9 @@ def _bounds_by_pieces(extent: Any) -> tuple[int, int] | None:
     return None
 
 
-def _line(number: Any) -> tuple[Any, int, int] | None:
+def linear_terms(extent: Any) -> tuple[Any, int, int] | None:
     """Return (symbol, factor, first) of an extent ``factor * symbol + first``; None for others."""
-    terms = dict(number.terms)
+    terms = dict(extent.terms)
     first = terms.pop((), 0)
     if len(terms) != 1:
         return None

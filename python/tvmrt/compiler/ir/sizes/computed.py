@@ -8,7 +8,7 @@ bounds. It becomes an extent again if an exact one gives the same number at all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,26 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir.dtype import DTYPES
-from tvmrt.compiler.ir.extent import Extent, Quotient, Symbol, SymInt, is_unbounded, symbols_of
-from tvmrt.compiler.ir.extent import bounds as extent_bounds
-from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
-from tvmrt.compiler.ir.float_to_int import to_integers
-from tvmrt.compiler.ir.intervals import Ends, result_interval
-from tvmrt.compiler.ir.op import OPS
-from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by, describe_symbols
 from tvmrt.option_syntax import option
 
-from .size_ratios import Ratio, constant_ratio, leaf_ratio, ratio_of
+from ..dtype import DTYPES
+from ..float_to_int import to_integers
+from ..op import OPS
+from .bounds import MAX_EXACT, MAX_SIZES, Sizes, all_sizes, bounds_of_cells, cells
+from .exact_results import ExactResult, constant_result, exact_result
+from .extent import INT_MAX, Extent, Symbol, SymInt, is_unbounded
+from .forms import symbols_of
+from .intervals import Ends, result_interval, wide_interval
+from .undecided import UndecidedExtent, deciding_by, describe_symbols
 
-MAX_EXTENT = 2**31 - 1
 MAX_DEPTH = 256  # maximum nesting of operators
-MAX_CELLS = 1 << 16  # number of parts of the size ranges; each has its own bounds
-MAX_EXACT = 2**53  # larger integers are not exact in the float64 arithmetic of intervals
 FLOATS = ("float32", "float64")
 HALF = ("float16", "bfloat16")
-
-Sizes = Mapping[str, Any]
 
 
 class UndefinedSize(UndecidedExtent):
@@ -48,7 +43,7 @@ class SizeExpr:
     an extent or a float.
 
     ``dtype``: an element type that networks compute in, or half precision between two casts.
-    ``ratio``: the number in exact arithmetic, if known. ``attrs``: attributes of the operator.
+    ``exact``: the number in exact arithmetic, if known. ``attrs``: attributes of the operator.
     """
 
     op: str
@@ -58,7 +53,7 @@ class SizeExpr:
     key: bytes
     depth: int
     symbols: frozenset[Symbol]
-    ratio: Ratio | None = None
+    exact: ExactResult | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -116,7 +111,7 @@ def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Ends:
     if not expr.op:
         value = expr.value
         if isinstance(value, Extent):
-            ends = _extent_interval(value, low, high)
+            ends = bounds_of_cells(value, low, high)
             if is_unbounded(value) and max(np.abs(end).max() for end in ends) > MAX_EXACT:
                 return _type_interval(expr.dtype)
         else:
@@ -134,14 +129,10 @@ def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Ends:
 def _integer_interval(expr: SizeExpr, operands: list) -> Ends:
     """Return bounds of an integer: where it may wrap around, those of its type."""
     wide = [[end if end.dtype == bool else end.astype(np.float64) for end in o] for o in operands]
-
-    def compute(*ends: np.ndarray) -> np.ndarray:
-        return ends[0] if expr.is_cast else _apply(expr, *ends)
-
-    found = result_interval(OPS[expr.op], wide, compute)  # type: ignore[arg-type]
+    found = wide_interval(OPS[expr.op], dict(expr.attrs), wide, True)  # type: ignore[arg-type]
     if found is None:
         return _type_interval(expr.dtype)
-    lower, upper = (np.trunc(end) for end in found)
+    lower, upper = found
     info = np.iinfo(expr.dtype)
     fits = (lower >= max(info.min, -MAX_EXACT)) & (upper <= min(info.max, MAX_EXACT))
     ends = [np.where(fits, end, 0).astype(info.dtype) for end in (lower, upper)]
@@ -163,12 +154,12 @@ def leaf(value: SymInt | float, dtype: str = "int64") -> SizeExpr:
     if isinstance(value, Extent):
         symbols = frozenset(symbols_of(value))
         ranges = sorted((s.name, s.low, s.high) for s in symbols)
-        ratio = leaf_ratio(value)
+        exact: ExactResult | None = ExactResult(value)
     else:
         symbols, ranges = frozenset(), []
-        ratio = constant_ratio(value, dtype)
+        exact = constant_result(value, dtype)
     text = value.text() if isinstance(value, Extent) else repr(np.asarray(value, dtype).tolist())
-    return SizeExpr("", (), dtype, value, _key(text, dtype, ranges), 0, symbols, ratio)
+    return SizeExpr("", (), dtype, value, _key(text, dtype, ranges), 0, symbols, exact)
 
 
 def combine(
@@ -187,14 +178,14 @@ def combine(
     key = _key(op, dtype, [o.key for o in operands], sorted(attrs.items()))
     try:
         with deciding_by(None):
-            ratio = ratio_of(op, [o.ratio for o in operands], operands[-1].dtype, dtype)
+            exact = exact_result(op, [o.exact for o in operands], operands[-1].dtype, dtype)
     except UndecidedExtent:
-        ratio = None
-    result = SizeExpr(op, tuple(operands), dtype, None, key, depth, symbols, ratio, attrs)
+        exact = None
+    result = SizeExpr(op, tuple(operands), dtype, None, key, depth, symbols, exact, attrs)
     if dtype in FLOATS or dtype in HALF:
         return result
-    if ratio is not None and ratio.is_exact:
-        return leaf(ratio.numerator, dtype)
+    if exact is not None and exact.is_exact:
+        return leaf(exact.value, dtype)  # type: ignore[arg-type]
     return result if symbols else leaf(result.at({}).item(), dtype)
 
 
@@ -252,71 +243,52 @@ def _key(*parts: object) -> bytes:
     return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
-# Evaluation at all sizes, or at cells: parts of the sizes' ranges.
-
-
-def _sizes_of(expr: SizeExpr) -> dict[str, np.ndarray] | None:
-    """Return all combinations of sizes; None if there are too many of them, as each operator needs
-    an array of that size."""
-    many = MAX_SIZES if expr.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16
-    return all_sizes(sorted(expr.symbols, key=lambda s: s.name), many)
-
-
-def _cells(symbols: Collection[Symbol]) -> tuple[Sizes, Sizes]:
-    """Return the lowest and the highest sizes of the cells that partition all sizes."""
-    ordered = sorted(symbols, key=lambda s: s.name)
-    each = max(int(MAX_CELLS ** (1 / max(len(ordered), 1))), 1)
-    if each == 1:  # one cell; numpy has no axis for each of many symbols
-        return {s.name: np.array([s.low]) for s in ordered}, {
-            s.name: np.array([s.high]) for s in ordered
-        }
-    lows, highs = [], []
-    for symbol in ordered:
-        count = symbol.high - symbol.low + 1
-        starts = symbol.low + np.unique(np.arange(each + 1) * count // each)[:-1]
-        lows.append(starts)
-        highs.append(np.append(starts[1:] - 1, symbol.high))
-    if is_unbounded(*(s.extent for s in ordered)):  # products of sizes overflow integers
-        lows, highs = ([ends.astype(np.float64) for ends in each] for each in (lows, highs))
-    names = [symbol.name for symbol in ordered]
-    low, high = (np.meshgrid(*ends, indexing="ij") for ends in (lows, highs))
-    return dict(zip(names, low)), dict(zip(names, high))
-
-
-def _extent_interval(extent: Extent, low: Sizes, high: Sizes) -> Ends:
-    """Return bounds of an extent for each cell."""
-    lower = upper = 0
-    for atoms, factor in extent.terms:
-        ends = [_atom(atom, low, high) for atom in atoms]
-        down = up = 1
-        for small, large in ends:  # atoms are never negative
-            down, up = down * small, up * large
-        lower = lower + factor * (down if factor > 0 else up)
-        upper = upper + factor * (up if factor > 0 else down)
-    least, most = extent_bounds(extent)  # closer if terms depend on each other, as in a minimum
-    lower = np.maximum(lower, least if abs(least) <= MAX_EXACT else lower)
-    return lower, np.minimum(upper, most if abs(most) <= MAX_EXACT else upper)
-
-
-def _atom(atom: Any, low: Sizes, high: Sizes) -> Ends:
-    if isinstance(atom, Symbol):
-        return low[atom.name], high[atom.name]
-    lower, upper = _extent_interval(atom.number, low, high)
-    if isinstance(atom, Quotient):
-        return np.maximum(lower, 0) // atom.divisor, upper // atom.divisor
-    return np.maximum(lower, 0), np.maximum(upper, 0)
+# Evaluation at all sizes, or in cells.
 
 
 @lru_cache(maxsize=1024)
+def _try_all_sizes(expr: SizeExpr) -> tuple[Any, Any, SymInt | None] | None:
+    """Return the least and the largest number at all sizes, and the extent that an integer equals
+    at each; None if there are too many of them, as each operator needs an array of that size."""
+    symbols = sorted(expr.symbols, key=lambda s: s.name)
+    sizes = all_sizes(symbols, MAX_SIZES if expr.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16)
+    if sizes is None:
+        return None
+    found = np.broadcast_to(expr.at(sizes), np.broadcast_shapes(*map(np.shape, sizes.values())))
+    extent = _equal_extent(expr, symbols, sizes, found) if DTYPES[expr.dtype].is_int else None
+    return found.min(), found.max(), extent
+
+
+def _equal_extent(
+    expr: SizeExpr, symbols: Sequence[Symbol], sizes: Sizes, found: np.ndarray
+) -> SymInt | None:
+    """Return the exact result if the number equals it at all sizes, or a linear extent."""
+    exact: Any = None if expr.exact is None or not expr.exact.is_whole else expr.exact.value
+    if exact is not None:
+        expected = exact.at(sizes) if isinstance(exact, Extent) else exact
+        if (found == expected).all():
+            return exact
+    if found.min() < 0 or found.max() > INT_MAX:
+        return None
+    first = int(found[(0,) * found.ndim])
+    if any(s.low == s.high for s in symbols):
+        return first if (found == first).all() else None
+    axes = range(len(symbols))
+    steps = [int(found[tuple(int(d == axis) for d in axes)]) - first for axis in axes]
+    expected = first + sum(k * (sizes[s.name] - s.low) for k, s in zip(steps, symbols))
+    if not np.array_equal(found, expected):
+        return None
+    return first + sum(k * (s.extent - s.low) for k, s in zip(steps, symbols))
+
+
 def constant_value(expr: SizeExpr) -> float | int | bool | None:
     """Return the number if it is the same at all sizes; else None."""
-    sizes = _sizes_of(expr)
-    if sizes is None:
+    tried = _try_all_sizes(expr)
+    if tried is None:
         low, high = bounds(expr) or (0, 1)
-        return low if low == high else None
-    found = np.asarray(expr.at(sizes))
-    first = found.reshape(-1)[0]
-    return first.item() if (found == first).all() else None
+    else:
+        low, high = (end.item() for end in tried[:2])
+    return low if low == high else None
 
 
 @lru_cache(maxsize=1024)
@@ -324,62 +296,22 @@ def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
     """Return lower and upper bounds of the number; None if it is unbounded."""
     from_float = expr.is_cast and expr.operands[0].dtype in FLOATS  # is it finite?
     source = expr.operands[0] if from_float else expr
-    sizes = _sizes_of(expr)
-    if sizes is not None:
-        found = np.asarray(source.at(sizes))
-        low, high = found.min(), found.max()
-    else:
-        lower, upper = source.interval(*_cells(expr.symbols))
-        low, high = lower.min(), upper.max()
-    if not (np.isfinite(low) and np.isfinite(high)):
+    tried = _try_all_sizes(source)
+    if tried is None:
+        lower, upper = source.interval(*cells(expr.symbols))
+        tried = lower.min(), upper.max(), None
+    if not np.isfinite(tried[:2]).all():
         return None
-    ends = [to_integers(end, DTYPES[expr.dtype].numpy).item() for end in (low, high)]
-    return ends[0], ends[1]
+    low, high = (to_integers(end, DTYPES[expr.dtype].numpy).item() for end in tried[:2])
+    return low, high
 
 
 def exact_extent(expr: SizeExpr) -> SymInt | None:
     """Return the extent that equals an integer at all sizes; None if none is known."""
-    if expr.ratio is not None and _equals_ratio(expr):
-        return expr.ratio.numerator
-    ends = bounds(expr)
-    if ends is None or not 0 <= ends[0] <= ends[1] <= MAX_EXTENT:
-        return None
-    steps = _linear_coefficients(expr)
-    if steps is None:
-        return constant_value(expr)
-    first, *factors = steps
-    symbols = sorted(expr.symbols, key=lambda s: s.name)
-    return first + sum(k * (s.extent - s.low) for k, s in zip(factors, symbols))
-
-
-@lru_cache(maxsize=1024)
-def _linear_coefficients(expr: SizeExpr) -> tuple[int, ...] | None:
-    """Return a number at the minimum sizes, and its growth per symbol, ordered by name; None if it
-    is not linear."""
-    symbols = sorted(expr.symbols, key=lambda s: s.name)
-    sizes = _sizes_of(expr)
-    if sizes is None or not symbols or any(s.low == s.high for s in symbols):
-        return None
-    found = np.broadcast_to(expr.at(sizes), sizes[symbols[0].name].shape)
-    corner = (0,) * len(symbols)
-    first = int(found[corner])
-    factors = [
-        int(found[tuple(int(i == axis) for i in range(len(symbols)))]) - first
-        for axis in range(len(symbols))
-    ]
-    expected = first + sum(k * (sizes[s.name] - s.low) for k, s in zip(factors, symbols))
-    return (first, *factors) if np.array_equal(found, expected) else None
-
-
-@lru_cache(maxsize=1024)
-def _equals_ratio(expr: SizeExpr) -> bool:
-    """Return whether a number equals its exact quotient at all sizes."""
-    ratio = expr.ratio
-    if ratio is None or ratio.denominator != 1:
-        return False
-    sizes = _sizes_of(expr)
-    if ratio.is_exact or sizes is None:
-        return ratio.is_exact
-    extent = ratio.numerator
-    found = extent.at(sizes) if isinstance(extent, Extent) else extent
-    return bool((expr.at(sizes) == found).all())
+    if expr.exact is not None and expr.exact.is_exact and expr.exact.is_whole:
+        return expr.exact.value  # type: ignore[return-value]
+    tried = _try_all_sizes(expr)
+    if tried is not None:
+        return tried[2]
+    low, high = bounds(expr) or (0, 1)
+    return low if low == high and 0 <= low <= INT_MAX else None

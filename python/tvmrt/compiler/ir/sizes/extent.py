@@ -1,7 +1,8 @@
 """Symbolic extents, which are known only at run time: polynomials over symbols with bounds.
 
-An :class:`Extent` may be used in place of an integer extent, stride or offset. It supports integer
-arithmetic; a result that is the same for all values of its symbols becomes an integer again.
+An :class:`Extent` may be used in place of an integer extent, stride or offset. It supports exact
+arithmetic; a result that is the same for all values of its symbols becomes a number again. A
+quotient such as ``n / 2`` has fractions as coefficients, until it is rounded to an integer.
 Questions that depend on these values are answered from the bounds, or see ``undecided.py``.
 """
 
@@ -11,15 +12,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from math import gcd, prod
-from numbers import Integral, Real
+from fractions import Fraction
+from math import gcd, lcm, prod
+from numbers import Integral, Rational, Real
 from typing import Any, ClassVar, Union
 
 import numpy as np
 
 from tvmrt.option_syntax import option
 
-from .extent_bounds import bounds
+from .bounds import bounds
 from .undecided import UndecidedExtent, decider, unknown_text
 
 # Symbols of an extent, each as often as its text has it: sums of products of sums grow quickly.
@@ -97,53 +99,55 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Quotient:
-    """``number / divisor`` rounded down; ``number`` is never negative."""
+class _Computed:
+    """A function of an extent that never falls and is never negative."""
 
     number: Extent
-    divisor: int
     computed: ClassVar[bool] = True
+
+    def apply(self, number: Any) -> Any:
+        """Return the function of a number, of an array or of an extent."""
+        raise NotImplementedError
 
     @property
     def weight(self) -> int:
         return self.number.weight
 
     def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
-        return self.number.at(values, known) // self.divisor
+        return self.apply(self.number.at(values, known))
 
     @property
     def bounds(self) -> tuple[int, int]:
         low, high = bounds(self.number)
-        return low // self.divisor, high // self.divisor
+        return self.apply(low), self.apply(high)
 
     def symbols(self) -> frozenset[Symbol]:
         return self.number.symbols()
+
+
+@dataclass(frozen=True)
+class Quotient(_Computed):
+    """``number / divisor`` rounded down; ``number`` is never negative."""
+
+    divisor: int
+
+    def apply(self, number: Any) -> Any:
+        return number // self.divisor
 
     def text(self, names: bool) -> str:
         return f"({self.number.text(names)} / {self.divisor})"
 
 
 @dataclass(frozen=True)
-class MaxWithZero:
+class MaxWithZero(_Computed):
     """``max(number, 0)``; the minimum and maximum of two extents are expressed by it."""
 
-    number: Extent
-    computed: ClassVar[bool] = True
+    def apply(self, number: Any) -> Any:
+        return _max_with_zero(number)
 
     @property
     def weight(self) -> int:
         return 2 * self.number.weight  # C text has the number twice
-
-    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
-        return _max_with_zero(self.number.at(values, known))
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        low, high = bounds(self.number)
-        return max(low, 0), max(high, 0)
-
-    def symbols(self) -> frozenset[Symbol]:
-        return self.number.symbols()
 
     def text(self, names: bool) -> str:
         number = self.number.text(names)
@@ -152,10 +156,12 @@ class MaxWithZero:
 
 Atom = Union[Symbol, Quotient, MaxWithZero]
 SymInt = Union[int, "Extent"]
+Exact = Union[int, Fraction, "Extent"]  # a number that may be between two integers
 
 
 class Extent:
-    """Polynomial with integer coefficients over symbols and quotients, in canonical form.
+    """Polynomial with rational coefficients over symbols, rounded quotients and maxima, in
+    canonical form. Those that are not whole are fractions; sizes have none.
 
     Equal extents are the same polynomial, so they are equal for all values of the symbols.
     ``weight``: how many symbols its text has. Raises UndecidedExtent above MAX_WEIGHT.
@@ -187,6 +193,11 @@ class Extent:
 
     def text(self, names: bool = True) -> str:
         """Return text with the network's names of the symbols, or a C expression."""
+        unit = denominator(self)
+        if unit > 1:
+            if not names:
+                raise ValueError(f"{self!r} is no integer in C; round it")
+            return f"({(self * unit).text()} / {unit})"  # type: ignore[union-attr]
         parts = []
         wide = not names and any(_is_wide(atoms, k) for atoms, k in self.terms)
         # negative terms after positive ones, a number last: n + 1
@@ -250,7 +261,7 @@ class Extent:
             _check_weight(len(self.terms) * len(other.terms))
         for atoms, k in self.terms:
             for others, n in terms.items():
-                both = tuple(sorted(atoms + others, key=_atom_order))
+                both = tuple(sorted(atoms + others, key=lambda atom: atom.text(True)))
                 total[both] = total.get(both, 0) + k * n
         return _from_terms(total)
 
@@ -262,20 +273,21 @@ class Extent:
         return _floor_divide(self, other)
 
     def __rfloordiv__(self, other: Any) -> SymInt:
-        return NotImplemented if _terms(other) is None else _floor_divide(int(other), self)
+        return NotImplemented if _terms(other) is None else _floor_divide(other, self)
 
     def __mod__(self, other: Any) -> SymInt:
-        is_unknown = _terms(other) is None
-        return NotImplemented if is_unknown else self - _floor_divide(self, other) * other
+        return self - self // other * other
 
     def __rmod__(self, other: Any) -> SymInt:
-        is_unknown = _terms(other) is None
-        return NotImplemented if is_unknown else other - _floor_divide(other, self) * self
+        return other - other // self * self
 
-    def __truediv__(self, other: Any) -> float:
-        raise UndecidedExtent(f"the quotient {self!r} / {other!r} {unknown_text(self)}")
+    def __truediv__(self, other: Any) -> Exact:
+        found = None if _terms(other) is None else _quotient(self, other)
+        if found is None:
+            raise UndecidedExtent(f"the quotient {self!r} / {other!r} {unknown_text(self)}")
+        return found
 
-    def __rtruediv__(self, other: Any) -> float:
+    def __rtruediv__(self, other: Any) -> Exact:
         raise UndecidedExtent(f"the quotient {other!r} / {self!r} {unknown_text(self)}")
 
     # Comparisons, decided by bounds.
@@ -284,29 +296,27 @@ class Extent:
         return _is_negative(self - other, self, "<", other)
 
     def __gt__(self, other: Any) -> bool:
-        if isinstance(other, Integral) and other >= INT_MAX and is_unbounded(self):
-            return False
-        return _is_negative(other - self, self, ">", other)
+        return not self._is_checked(other) and _is_negative(other - self, self, ">", other)
 
     def __le__(self, other: Any) -> bool:
-        if isinstance(other, Integral) and other >= INT_MAX and is_unbounded(self):
-            return True  # each run checks the sizes of its tensors
-        return not _is_negative(other - self, self, "<=", other)
+        return self._is_checked(other) or not _is_negative(other - self, self, "<=", other)
 
     def __ge__(self, other: Any) -> bool:
-        if isinstance(other, Integral) and other <= -INT_MAX and is_unbounded(self):
-            return True
-        return not _is_negative(self - other, self, ">=", other)
+        return self._is_checked(-other) or not _is_negative(self - other, self, ">=", other)
+
+    def _is_checked(self, limit: Any) -> bool:
+        """Return whether it is within a limit because each run checks the sizes of its tensors."""
+        return isinstance(limit, Integral) and limit >= INT_MAX and is_unbounded(self)
 
     def __abs__(self) -> SymInt:
-        return self if lower_bound(self) >= 0 else sym_max(self, -self)
+        return self if bounds(self)[0] >= 0 else sym_max(self, -self)
 
     def __bool__(self) -> bool:
         low, high = bounds(self)
         if low > 0 or high < 0:
             return True
         if low >= 0 and (decide := decider()) is not None:
-            is_zero = decide(self - 1)  # type: ignore[arg-type]
+            is_zero = decide(self * denominator(self) - 1)  # type: ignore[arg-type]
             if is_zero is not None:
                 return not is_zero
         raise UndecidedExtent(f"whether {self!r} is 0 {unknown_text(self, True)}")
@@ -335,7 +345,7 @@ def _is_wide(atoms: tuple[Atom, ...], factor: int) -> bool:
 
 def is_unbounded(*values: Any) -> bool:
     """Return whether extents or their parts depend on a dimension without a bound."""
-    return any(s.is_unbounded for v in values if not isinstance(v, int) for s in v.symbols())
+    return any(s.is_unbounded for v in values if hasattr(v, "symbols") for s in v.symbols())
 
 
 def _is_negative(difference: Any, a: Any, sign: str, b: Any) -> bool:
@@ -345,7 +355,7 @@ def _is_negative(difference: Any, a: Any, sign: str, b: Any) -> bool:
     if low >= 0:
         return False
     decide = decider()
-    answer = None if decide is None else decide(difference)
+    answer = None if decide is None else decide(difference * denominator(difference))
     if answer is not None:
         return answer
     raise UndecidedExtent(f"whether {a!r} {sign} {b!r} {unknown_text(difference, True)}")
@@ -356,28 +366,39 @@ def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
         return dict(value.terms)
     if isinstance(value, Integral):
         return {(): int(value)}
+    if isinstance(value, Rational):
+        return {(): _as_integer(value)}
     if isinstance(value, Real):
         raise UndecidedExtent(f"a floating-point value computed from {value} and a dimension "
         f"is known only at run time; fix the dimension with {option('shapes')}")  # fmt: skip
     return None
 
 
-def _from_terms(terms: Mapping[tuple[Atom, ...], int]) -> SymInt:
-    nonzero = {atoms: k for atoms, k in terms.items() if k}
+def _from_terms(terms: Mapping[tuple[Atom, ...], Any]) -> Any:
+    nonzero = {t: k if k.__class__ is int else _as_integer(k) for t, k in terms.items() if k}
     if not nonzero.keys() - {()}:
         return nonzero.get((), 0)
     return Extent(nonzero)
 
 
-def _atom_order(atom: Atom) -> str:
-    return atom.text(True)
+def _as_integer(number: Rational) -> Any:
+    return int(number) if number.denominator == 1 else number
+
+
+def denominator(value: Exact) -> int:
+    """Return the least common denominator of the coefficients; 1 for integers."""
+    if not isinstance(value, Extent):
+        return value.denominator
+    if all(k.__class__ is int for _, k in value.terms):
+        return 1
+    return lcm(*(k.denominator for _, k in value.terms))
 
 
 def _order(atoms: tuple[Atom, ...]) -> tuple:
-    return len(atoms), *map(_atom_order, atoms)
+    return len(atoms), *(atom.text(True) for atom in atoms)
 
 
-def _floor_divide(number: SymInt, divisor: SymInt) -> SymInt:
+def _floor_divide(number: Any, divisor: Any) -> SymInt:
     """Return the quotient rounded down; the divisor must be positive."""
     if not divisor > 0:
         raise UndecidedExtent(f"{number!r} / {divisor!r} may be divided by 0")
@@ -388,10 +409,22 @@ def _floor_divide(number: SymInt, divisor: SymInt) -> SymInt:
         if 0 <= number < divisor:
             return 0
         raise UndecidedExtent(f"the quotient {number!r} / {divisor!r} {unknown_text(divisor)}")
-    return _floor_by_constant(number, int(divisor))  # type: ignore[arg-type]
+    unit = lcm(denominator(number), divisor.denominator)
+    return _floor_by_constant(number * unit, int(divisor * unit))
 
 
-def _floor_by_constant(number: Extent, divisor: int) -> SymInt:
+def _quotient(number: Extent, divisor: Exact) -> Exact | None:
+    """Return the exact quotient, also if its coefficients are fractions; None if it has none."""
+    if not isinstance(divisor, Extent):
+        return number * Fraction(1, divisor) if divisor else None
+    unit = lcm(denominator(number), denominator(divisor))
+    whole, by = number * unit, divisor * unit
+    common = gcd(*(k for _, k in by.terms))  # type: ignore[union-attr]
+    found = exact_quotient(whole, exact_quotient(by, common))  # type: ignore[arg-type]
+    return None if found is None else found * Fraction(1, common)
+
+
+def _floor_by_constant(number: Any, divisor: int) -> SymInt:
     """Divide, rounded down, in canonical form: coefficients below the divisor inside, no common
     factor, no nested quotients."""
     outside = _from_terms({atoms: k // divisor for atoms, k in number.terms})
@@ -415,12 +448,12 @@ def _floor_by_constant(number: Extent, divisor: int) -> SymInt:
     return outside + Extent({(Quotient(inside, divisor),): 1})
 
 
-def sym_min(a: SymInt, b: SymInt) -> SymInt:
+def sym_min(a: Any, b: Any) -> Any:
     """Return the minimum of two extents."""
     return a - _max_with_zero(a - b)
 
 
-def sym_max(a: SymInt, b: SymInt) -> SymInt:
+def sym_max(a: Any, b: Any) -> Any:
     """Return the maximum of two extents."""
     return b + _max_with_zero(a - b)
 
@@ -432,6 +465,9 @@ def _max_with_zero(number: Any) -> Any:
     low, high = bounds(number)
     if low >= 0 or high <= 0:
         return number if low >= 0 else 0
+    unit = denominator(number)
+    if unit > 1:
+        return _max_with_zero(number * unit) / unit
     factor = gcd(*(k for _, k in number.terms))
     number = Extent({atoms: k // factor for atoms, k in number.terms})
     if number.terms[-1][1] < 0:
@@ -440,7 +476,7 @@ def _max_with_zero(number: Any) -> Any:
 
 
 def exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
-    """Return the quotient if it is an integer for all values of the symbols, else None."""
+    """Return the quotient if its coefficients are integers, else None."""
     left, parts = _terms(number), _terms(divisor)
     lead = max(parts, key=_order)
     total: dict[tuple[Atom, ...], int] = {}
@@ -460,41 +496,3 @@ def exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
             left[atoms] = left.get(atoms, 0) - k
         left = {atoms: k for atoms, k in left.items() if k}
     return _from_terms(total)
-
-
-def upper_bound(value: SymInt) -> int:
-    """Return the maximum of an extent."""
-    return bounds(value)[1]
-
-
-def lower_bound(value: SymInt) -> int:
-    """Return the minimum of an extent."""
-    return bounds(value)[0]
-
-
-def as_extent(value: Any) -> SymInt:
-    """Convert a number of any integer type to int; leave an extent unchanged."""
-    return value if isinstance(value, Extent) else int(value)
-
-
-def symbols_of(*values: Any) -> set[Symbol]:
-    """Return the symbols in all extents among values, sequences of them and mappings to them."""
-    symbols: set[Symbol] = set()
-    for value in values:
-        if isinstance(value, Extent):
-            symbols |= value.symbols()
-        elif isinstance(value, (tuple, list)):
-            symbols |= symbols_of(*value)
-        elif isinstance(value, Mapping):
-            symbols |= symbols_of(*value.values())
-    return symbols
-
-
-def data_dependent_symbols(*values: Any) -> list[Symbol]:
-    """Return the data-dependent symbols in all extents among values, sorted by name."""
-    return sorted((s for s in symbols_of(*values) if s.source is not None), key=lambda s: s.name)
-
-
-def extent_text(value: SymInt) -> str:
-    """Return an extent as text."""
-    return repr(value) if isinstance(value, Extent) else str(value)

@@ -20,19 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from .extent import (
-    Extent,
-    Quotient,
-    Symbol,
-    SymInt,
-    bounds,
-    data_dependent_symbols,
-    exact_quotient,
-    extent_text,
-    is_unbounded,
-    sym_max,
-    symbols_of,
-)
+from .bounds import bounds
+from .extent import Extent, Quotient, Symbol, SymInt, exact_quotient, is_unbounded, sym_max
+from .forms import data_dependent_symbols, extent_text, symbols_of
 from .undecided import UndecidedExtent, deciding_by
 
 MAX_REDUCTIONS = 64

@@ -1,4 +1,4 @@
-"""Intervals of the results of pointwise operators.
+"""Bounds of the results of pointwise operators.
 
 An operator's own definition computes the ends: at those of the operands' intervals between which,
 by ``Op.monotonic``, all its results are. Ends are arrays, so that one call computes many intervals.
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import product
+from operator import or_
+from typing import Any
 
 import numpy as np
 
-from .op import Op
+from ..op import Op
 
 Ends = tuple[np.ndarray, np.ndarray]  # of intervals, both included
 Compute = Callable[..., np.ndarray]  # the operator at one number of each operand
@@ -34,6 +36,19 @@ def result_interval(op: Op, operands: Sequence[Ends], compute: Compute) -> Ends 
     least, most = operands[op.monotonic.index("/")]
     nonzero = (least > 0) | (most < 0)
     return np.where(nonzero, low, -np.inf), np.where(nonzero, high, np.inf)
+
+
+def wide_interval(op: Op, attrs: dict, operands: Sequence[Ends], is_int: bool) -> Ends | None:
+    """Return bounds in exact arithmetic, where 0 times anything is 0, as float64; whole numbers for
+    a result that is an integer. None if they are not known."""
+
+    def compute(*ends: np.ndarray) -> np.ndarray:
+        found: Any = [ends[0]] if op.name == "cast" else op.evaluate(ends, attrs)
+        has_zero = reduce(or_, (end == 0 for end in ends))
+        return np.where(np.isnan(found[0]) & has_zero, 0, found[0])
+
+    found = result_interval(op, operands, compute)
+    return (np.trunc(found[0]), np.trunc(found[1])) if found is not None and is_int else found
 
 
 def _at_ends(compute: Compute, operands: Sequence[Ends], signs: str) -> Ends:
