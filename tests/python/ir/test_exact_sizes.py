@@ -11,7 +11,16 @@ import pytest
 
 from tvmrt.compiler.ir.dtype import DTYPES
 from tvmrt.compiler.ir.op import OPS
-from tvmrt.compiler.ir.sizes import Extent, Symbol, bounds, computed, sym_max, sym_min, symbols_of
+from tvmrt.compiler.ir.sizes import (
+    Extent,
+    Symbol,
+    bounds,
+    computed,
+    solve,
+    sym_max,
+    sym_min,
+    symbols_of,
+)
 from tvmrt.compiler.ir.sizes.computed import cast_to, combine, exact_extent, leaf
 from tvmrt.compiler.ir.sizes.exact_results import ExactResult, exact_result
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
@@ -172,3 +181,19 @@ def test_computed_sizes_equal_the_operators_at_all_sizes(seed):
         if extent is not None:
             assert symbols_of(extent) <= set(SYMBOLS)
             np.testing.assert_array_equal(np.broadcast_to(at(extent, grid), (7, 7)), numbers)
+
+
+def test_a_condition_is_solved_for_a_symbol():
+    a, b = (symbol.extent for symbol in SYMBOLS)
+    assert solve(2 * a - 6 * b - 4, SYMBOLS[0]) == 3 * b + 2
+    assert solve(6 * b - 2 * a, SYMBOLS[0]) == 3 * b
+    assert solve(2 * a - 3 * b, SYMBOLS[0]) is None  # a is no integer for an odd b
+    assert solve(a * b + a - 8, SYMBOLS[0]) is None
+    assert solve(a // 2 + a - b, SYMBOLS[0]) is None
+
+
+def test_sizes_in_place_of_symbols():
+    a, b = (symbol.extent for symbol in SYMBOLS)
+    assert (a * b // 2).substitute({"b": 2 * b}) == a * b
+    assert (a + 1).substitute({"a": 4}) == 5
+    assert (a // 2 + b).substitute({"a": 2 * a + 1}) == a + b

@@ -17,12 +17,13 @@ from tvmrt.compiler.ir.sizes import (
     SymInt,
     as_extent,
     data_dependent_symbols,
-    exact_quotient,
     extent_text,
     is_unbounded,
     lower_bound,
+    solve,
     symbols_of,
     upper_bound,
+    value_at,
 )
 from tvmrt.compiler.ir.sizes.assumptions import is_at_least
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by
@@ -191,7 +192,7 @@ class Dims:
     def _narrowed_extent(self, name: str, sizes: ValidSizes) -> SymInt:
         if sizes.same is not None:
             names = {symbol.name for symbol in symbols_of(sizes.same)}
-            return as_extent(sizes.same.at({n: self.extent(n) for n in names}))
+            return as_extent(value_at(sizes.same, {n: self.extent(n) for n in names}))
         if sizes.low == sizes.high:
             return sizes.low * sizes.step + sizes.first
         if sizes.step == 1:
@@ -290,14 +291,11 @@ class Dims:
                 continue
             known = {n: self._extent_by_name(n) for n in symbols if n != name}
             if other == name:
-                return as_extent(_at(sizes.same, known)), sizes.node
-            factor = dict(sizes.same.terms).get((symbols[name],))
-            if factor is None:
-                continue
-            remaining = _at(sizes.same - factor * symbols[name].extent, known)
-            found = exact_quotient(self._extent_by_name(other) - remaining, abs(factor))
+                return as_extent(value_at(sizes.same, known)), sizes.node
+            zero = sizes.same.substitute(known) - self._extent_by_name(other)
+            found = solve(zero, symbols[name])
             if found is not None:
-                return (found if factor > 0 else -found), sizes.node
+                return found, sizes.node
         return None, ""
 
     def _extent_by_name(self, name: str) -> SymInt:
@@ -329,7 +327,7 @@ class Dims:
     def current(self, extent: Extent) -> SymInt:
         """Return an extent of an earlier import with the data-dependent sizes of this one."""
         counts = {s.name: self._symbols[s.name].extent for s in data_dependent_symbols(extent)}
-        return extent.at({**{s.name: s.extent for s in symbols_of(extent)}, **counts})
+        return extent.substitute(counts)
 
     def unique_name(self, name: str) -> str:
         """Return the name, or a similar one that is unused."""
@@ -351,10 +349,6 @@ class Dims:
     def _parts(self, name: str) -> set[str]:
         text = self._expressions.get(name, name)
         return {s.name for s in symbols_of(self.extent_in_file(text))} | (_names_in(text) or set())
-
-
-def _at(extent: SymInt, values: Mapping[str, SymInt]) -> SymInt:
-    return extent.at(values) if isinstance(extent, Extent) else extent
 
 
 def size_name(node: str, what: str) -> str:

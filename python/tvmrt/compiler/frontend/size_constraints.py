@@ -20,7 +20,7 @@ from tvmrt.compiler.ir.sizes import (
     SymInt,
     all_sizes,
     data_dependent_symbols,
-    exact_quotient,
+    solve,
     symbols_of,
     upper_bound,
 )
@@ -253,16 +253,9 @@ def _solve_equality(
     difference = a - b
     if not isinstance(difference, Extent):
         return {}
-    for atoms, factor in difference.terms:
-        symbol = atoms[0] if len(atoms) == 1 else None
-        if not isinstance(symbol, Symbol) or abs(factor) != 1 or symbol.name in taken:
-            continue
-        remaining = difference - factor * symbol.extent
-        others = symbols_of(remaining)
-        if symbol in others or any(other.name in taken for other in others):
-            continue
-        same = -factor * remaining
-        if isinstance(same, Extent):
+    for symbol in (atoms[0] for atoms, _ in difference.terms if len(atoms) == 1):
+        same = None if symbol.computed or symbol.name in taken else solve(difference, symbol)
+        if isinstance(same, Extent) and not any(s.name in taken for s in same.symbols()):
             return {symbol.name: (ValidSizes(same=same), node)}
     return {}
 
@@ -290,16 +283,9 @@ def _solve_data_dependent(
     if not isinstance(difference, Extent) or any(s.name in taken for s in condition.symbols):
         return {}
     for symbol in data_dependent_symbols(difference):
-        factor = dict(difference.terms).get((symbol,))
-        if factor is None:
-            continue
-        remaining = difference - factor * symbol.extent
-        same = (
-            exact_quotient(-remaining, factor) if factor > 0 else exact_quotient(remaining, -factor)
-        )
-        if same is None or symbol in symbols_of(same):
-            continue
-        return {symbol.name: (ValidSizes(same=same, node=condition.node), condition.node)}
+        same = solve(difference, symbol)
+        if same is not None:
+            return {symbol.name: (ValidSizes(same=same, node=condition.node), condition.node)}
     return {}
 
 

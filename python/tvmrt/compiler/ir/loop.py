@@ -94,7 +94,7 @@ def loop_bodies(graph: Graph) -> list[Graph]:
 def _type_outside_body(type: TensorType, by_name: Mapping[str, Symbol]) -> TensorType:
     """Convert a type in the body to one outside, where data-dependent dimensions have a source."""
     shape = (
-        n.at({s.name: by_name.get(s.name, s).extent for s in n.symbols()})
+        n.substitute({name: symbol.extent for name, symbol in by_name.items()})
         if any(s.local and s.name in by_name for s in symbols_of(n))
         else n
         for n in type.shape

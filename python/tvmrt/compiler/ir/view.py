@@ -11,7 +11,7 @@ import numpy as np
 from .contract import Contract, holds, let
 from .graph import Node, Value
 from .op import VIEW, Op, broadcast, register
-from .sizes import Extent, SymInt, all_sizes, lower_bound, symbols_of, upper_bound
+from .sizes import Extent, SymInt, all_sizes, lower_bound, symbols_of, upper_bound, value_at
 from .sizes.assumptions import are_equal
 from .sizes.undecided import statically_known_true
 from .strided import Strided
@@ -88,9 +88,7 @@ def _is_in_bounds_or_empty(extent: SymInt, start: SymInt, last: SymInt, size: Sy
     sizes = all_sizes(symbols_of(extent, start, last, size))
     if sizes is None:
         return 0 <= start < extent and 0 <= last
-    extent, start, last, size = (
-        n.at(sizes) if isinstance(n, Extent) else n for n in (extent, start, last, size)
-    )
+    extent, start, last, size = (value_at(n, sizes) for n in (extent, start, last, size))
     inside = np.logical_and(start >= 0, start < extent) & np.greater_equal(last, 0)
     return bool(np.all(inside | np.equal(size, 0)))
 

@@ -33,8 +33,7 @@ def with_sizes(region: Region, sizes: Sequence[Symbol]) -> Region:
 
 def _apply_bounds(value: Any, by_name: Mapping[str, Any]) -> Any:
     if isinstance(value, Extent):
-        known = {s.name: s.extent for s in value.symbols()}
-        return value.at({**known, **by_name})
+        return value.substitute(by_name)
     if type(value) in (tuple, list):
         return type(value)(_apply_bounds(each, by_name) for each in value)
     return value

@@ -33,9 +33,11 @@ from .forms import (
     extent_text,
     linear_form,
     lower_bound,
+    solve,
     sym_sum,
     symbols_of,
     upper_bound,
+    value_at,
 )
 
 __all__ = [
@@ -62,9 +64,11 @@ __all__ = [
     "is_unbounded",
     "linear_form",
     "lower_bound",
+    "solve",
     "sym_max",
     "sym_min",
     "sym_sum",
     "symbols_of",
     "upper_bound",
+    "value_at",
 ]

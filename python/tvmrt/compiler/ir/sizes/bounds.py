@@ -36,14 +36,23 @@ def bounds(value: Any) -> tuple[int, int]:
     long."""
     if hasattr(value, "terms"):
         return _bounds(value)
-    number = value if isinstance(value, Fraction) else int(value)
+    number = value if type(value) is Fraction else int(value)
     return number, number  # type: ignore[return-value]
+
+
+def denominator(value: Any) -> int:
+    """Return the least common denominator of the coefficients; 1 for integers."""
+    unit = 1
+    for _, k in getattr(value, "terms", ((None, value),)):
+        if k.__class__ is not int:
+            unit = lcm(unit, k.denominator)
+    return unit
 
 
 @lru_cache(maxsize=1 << 14)
 def _bounds(extent: Any) -> tuple[int, int]:
-    unit = lcm(*(k.denominator for _, k in extent.terms))
-    if unit > 1:  # of a number between integers
+    unit = denominator(extent)
+    if unit > 1:
         low, high = bounds(extent * unit)
         return Fraction(low, unit), Fraction(high, unit)  # type: ignore[return-value]
     low, high = _bounds_without_limits(extent)
@@ -250,11 +259,10 @@ def _bounds_by_remainders(extent: Any) -> tuple[int, int] | None:
         return None
     symbol = min(divisors, key=lambda each: each.name)
     period, low, high = divisors[symbol], [], []
-    others = {s.name: s.extent for s in extent.symbols()}
     for first in range(symbol.low, min(symbol.low + period, symbol.high + 1)):
         last = (symbol.high - first) // period
         steps = replace(symbol, name=f"{symbol.name}_by_{period}", low=0, high=last, zeros=())
-        part = extent.at({**others, symbol.name: period * steps.extent + first})
+        part = extent.substitute({symbol.name: period * steps.extent + first})
         if hasattr(part, "terms") and any(steps in q.number.symbols() for q, _ in _quotients(part)):
             return None
         ends = bounds(part)
@@ -283,14 +291,13 @@ def _bounds_by_pieces(extent: Any) -> tuple[int, int] | None:
         inside = sorted(n for n in starts if low < n <= high)
         if not inside:
             continue
-        others = {s.name: s.extent for s in extent.symbols()}
         ends = []
         for number, (first, end) in enumerate(zip((low, *inside), (*inside, high + 1))):
             piece = replace(
                 symbol, name=f"{symbol.name}_piece{number}", low=first, high=end - 1, zeros=()
             )
             part = piece.extent if first < end - 1 else first
-            ends.append(bounds(extent.at({**others, symbol.name: part})))
+            ends.append(bounds(extent.substitute({symbol.name: part})))
         return min(each[0] for each in ends), max(each[1] for each in ends)
     return None
 
@@ -325,7 +332,7 @@ def _bounds_at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:
         return None
     low, high = {}, {}
     for symbol in symbols:
-        step = extent.at({s.name: s.extent + (s == symbol) for s in symbols}) - extent
+        step = extent.substitute({symbol.name: symbol.extent + 1}) - extent
         least, most = bounds(step)
         if least < 0 < most:
             return None

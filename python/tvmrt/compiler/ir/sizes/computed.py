@@ -24,7 +24,7 @@ from ..op import OPS
 from .bounds import MAX_EXACT, MAX_SIZES, Sizes, all_sizes, bounds_of_cells, cells
 from .exact_results import ExactResult, constant_result, exact_result
 from .extent import INT_MAX, Extent, Symbol, SymInt, is_unbounded
-from .forms import symbols_of
+from .forms import symbols_of, value_at
 from .intervals import Ends, result_interval, wide_interval
 from .undecided import UndecidedExtent, deciding_by, describe_symbols
 
@@ -95,9 +95,7 @@ def _visit_bottom_up(expr: SizeExpr, function: Callable) -> Any:
 
 def _at(expr: SizeExpr, operands: list, sizes: Sizes) -> Any:
     if not expr.op:
-        value = expr.value
-        number = value.at(sizes) if isinstance(value, Extent) else value
-        return np.asarray(number, DTYPES[expr.dtype].numpy)
+        return np.asarray(value_at(expr.value, sizes), DTYPES[expr.dtype].numpy)
     return _apply(expr, *operands)
 
 
@@ -265,8 +263,7 @@ def _equal_extent(
     """Return the exact result if the number equals it at all sizes, or a linear extent."""
     exact: Any = None if expr.exact is None or not expr.exact.is_whole else expr.exact.value
     if exact is not None:
-        expected = exact.at(sizes) if isinstance(exact, Extent) else exact
-        if (found == expected).all():
+        if (found == value_at(exact, sizes)).all():
             return exact
     if found.min() < 0 or found.max() > INT_MAX:
         return None

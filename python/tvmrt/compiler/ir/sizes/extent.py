@@ -21,7 +21,7 @@ import numpy as np
 
 from tvmrt.option_syntax import option
 
-from .bounds import bounds
+from .bounds import bounds, denominator
 from .undecided import UndecidedExtent, decider, unknown_text
 
 # Symbols of an extent, each as often as its text has it: sums of products of sums grow quickly.
@@ -183,6 +183,10 @@ class Extent:
         if self not in known:
             known[self] = sum(k * prod(a.at(values, known) for a in t) for t, k in self.terms)
         return known[self]
+
+    def substitute(self, values: Mapping[str, Any]) -> SymInt:
+        """Return the extent with extents in place of some symbols, by name."""
+        return self.at({**{s.name: s.extent for s in self.symbols()}, **values})
 
     def symbols(self) -> frozenset[Symbol]:
         """Return the symbols of all terms."""
@@ -385,17 +389,8 @@ def _as_integer(number: Rational) -> Any:
     return int(number) if number.denominator == 1 else number
 
 
-def denominator(value: Exact) -> int:
-    """Return the least common denominator of the coefficients; 1 for integers."""
-    if not isinstance(value, Extent):
-        return value.denominator
-    if all(k.__class__ is int for _, k in value.terms):
-        return 1
-    return lcm(*(k.denominator for _, k in value.terms))
-
-
 def _order(atoms: tuple[Atom, ...]) -> tuple:
-    return len(atoms), *(atom.text(True) for atom in atoms)
+    return len(atoms), *[atom.text(True) for atom in atoms]
 
 
 def _floor_divide(number: Any, divisor: Any) -> SymInt:

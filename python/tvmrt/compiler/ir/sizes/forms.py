@@ -9,7 +9,7 @@ from typing import Any
 from tvmrt.error import UnsupportedSizes
 
 from .bounds import bounds, linear_terms
-from .extent import Extent, Symbol, SymInt, is_unbounded
+from .extent import Extent, Symbol, SymInt, exact_quotient, is_unbounded
 from .undecided import UndecidedExtent
 
 EXPECTED_SIZE = 128  # of a dimension without a bound, for estimates
@@ -69,6 +69,20 @@ def linear_form(extent: SymInt) -> tuple[Symbol, int, int] | None:
     return found if found is not None and found[1] > 0 else None
 
 
+def value_at(value: Any, sizes: Mapping[str, Any]) -> Any:
+    """Return the value of a number or extent at sizes, by name; for arrays of these an array."""
+    return value.at(sizes) if isinstance(value, Extent) else value
+
+
+def solve(zero: SymInt, symbol: Symbol) -> SymInt | None:
+    """Return the extent that a symbol must equal for ``zero`` to be 0; None if none is known."""
+    factor = dict(zero.terms).get((symbol,)) if isinstance(zero, Extent) else None
+    if factor is None:
+        return None
+    found = exact_quotient(factor * symbol.extent - zero, factor)
+    return None if found is None or symbol in symbols_of(found) else found
+
+
 def sym_sum(values: Iterable[SymInt]) -> SymInt:
     """Return the sum of extents, in less time than one addition after another."""
     total: dict = {}
@@ -98,14 +112,14 @@ def allocation_extent(value: SymInt) -> SymInt:
     them."""
     for count in sorted(_counts(value), key=lambda s: s.name):
         maximum = _maximum(count)
-        if maximum == count.extent:
+        if maximum == count.extent or not isinstance(value, Extent):
             continue
-        change = _at(value, count, count.extent + 1) - value
+        change = value.substitute({count.name: count.extent + 1}) - value
         low, high = bounds(change)
         if low >= 0:
-            value = _at(value, count, maximum)
+            value = value.substitute({count.name: maximum})
         elif high <= 0:
-            value = _at(value, count, count.low)
+            value = value.substitute({count.name: count.low})
         else:  # each term by itself
             value = _largest(value, count, maximum, True)
     return value
@@ -113,12 +127,6 @@ def allocation_extent(value: SymInt) -> SymInt:
 
 def _counts(value: SymInt) -> set[Symbol]:
     return {s for s in symbols_of(value) if s.source is not None or s.local}
-
-
-def _at(value: SymInt, symbol: Symbol, extent: SymInt) -> SymInt:
-    if not isinstance(value, Extent):
-        return value
-    return value.at({**{s.name: s.extent for s in value.symbols()}, symbol.name: extent})
 
 
 def _largest(value: SymInt, count: Symbol, maximum: SymInt, largest: bool) -> SymInt:
