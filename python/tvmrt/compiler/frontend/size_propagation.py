@@ -36,7 +36,7 @@ from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 from tvmrt.compiler.ir.traits import Trait
 
 from .context import OperatorContext
-from .size_tensors import exact_extents, extents_of
+from .size_tensors import extents_of
 
 MAX_TRACKED_ELEMENTS = 64  # maximum size of a tracked tensor: shapes are short
 MAX_DEPTH = 30  # maximum length of an operator chain that computes a size
@@ -118,7 +118,7 @@ def _tracked(ctx: OperatorContext, value: Any, evaluator: ElementEvaluator) -> A
         return value
     numbers: Any = None
     if value.dtype.is_int:
-        numbers = exact_extents(found) or extents_of(ctx, found)
+        numbers = extents_of(ctx, found)
         if numbers is not None:
             return ctx.integer_tensor(object_array(numbers, found.shape), value.dtype.name)
     else:

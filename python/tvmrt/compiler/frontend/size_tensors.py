@@ -15,12 +15,6 @@ from .context import OperatorContext
 MAX_BOUND = 1 << 24  # larger bounds of data-dependent numbers are not used
 
 
-def exact_extents(numbers: np.ndarray) -> list[SymInt] | None:
-    """Return integers as extents that are exact at all sizes; None if there are none."""
-    found = [exact_extent(expr) for expr in numbers.flat]
-    return None if None in found else found  # type: ignore[return-value]
-
-
 def extents_of(ctx: OperatorContext, numbers: np.ndarray) -> list[SymInt] | None:
     """Return integers as extents, exact or data-dependent; None if one may be negative or is
     unbounded."""

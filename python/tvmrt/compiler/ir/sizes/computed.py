@@ -307,8 +307,8 @@ def exact_extent(expr: SizeExpr) -> SymInt | None:
     """Return the extent that equals an integer at all sizes; None if none is known."""
     if expr.exact is not None and expr.exact.is_exact and expr.exact.is_whole:
         return expr.exact.value  # type: ignore[return-value]
-    tried = _try_all_sizes(expr)
+    tried, ends = _try_all_sizes(expr), bounds(expr)
     if tried is not None:
-        return tried[2]
-    low, high = bounds(expr) or (0, 1)
+        return None if ends is None else tried[2]
+    low, high = ends or (0, 1)
     return low if low == high and 0 <= low <= INT_MAX else None
