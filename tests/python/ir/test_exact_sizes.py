@@ -98,7 +98,7 @@ def test_a_quotient_is_exact_until_it_is_rounded():
     assert bounds(a / 4) == (0, Fraction(3, 2))
     with pytest.raises(UndecidedExtent, match=r"the quotient a / b is known only at run time"):
         a / b
-    with pytest.raises(ValueError, match=r"\(a / 2\) is no integer in C; round it"):
+    with pytest.raises(ValueError, match=r"\(a / 2\) is not an integer in C; round it"):
         str(a / 2)
 
 
@@ -187,7 +187,7 @@ def test_a_condition_is_solved_for_a_symbol():
     a, b = (symbol.extent for symbol in SYMBOLS)
     assert solve(2 * a - 6 * b - 4, SYMBOLS[0]) == 3 * b + 2
     assert solve(6 * b - 2 * a, SYMBOLS[0]) == 3 * b
-    assert solve(2 * a - 3 * b, SYMBOLS[0]) is None  # a is no integer for an odd b
+    assert solve(2 * a - 3 * b, SYMBOLS[0]) is None  # a is not an integer for an odd b
     assert solve(a * b + a - 8, SYMBOLS[0]) is None
     assert solve(a // 2 + a - b, SYMBOLS[0]) is None
 

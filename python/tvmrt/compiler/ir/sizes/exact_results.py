@@ -68,8 +68,8 @@ def exact_result(
     op: str, operands: Sequence[ExactResult | None], source: str, dtype: str
 ) -> ExactResult | None:
     """Return what a pointwise operator of the IR computes from elements of type ``source``; None if
-    it is no expression of sizes, or if an integer may wrap around. Raises UndecidedExtent if it
-    depends on the sizes."""
+    that is not an expression of sizes, or if an integer may wrap around. Raises UndecidedExtent if
+    it depends on the sizes."""
     if op == "cast" and dtype not in BITS:
         op = "to_bool" if dtype == "bool" else "trunc"
     rule = _INTEGER_RULES.get(op) if source not in BITS else None

@@ -200,7 +200,7 @@ class Extent:
         unit = denominator(self)
         if unit > 1:
             if not names:
-                raise ValueError(f"{self!r} is no integer in C; round it")
+                raise ValueError(f"{self!r} is not an integer in C; round it")
             return f"({(self * unit).text()} / {unit})"  # type: ignore[union-attr]
         parts = []
         wide = not names and any(_is_wide(atoms, k) for atoms, k in self.terms)
