@@ -23,6 +23,7 @@ from tvmrt.compiler.ir.sizes import (
 )
 from tvmrt.compiler.ir.sizes.computed import cast_to, combine, exact_extent, leaf
 from tvmrt.compiler.ir.sizes.exact_results import ExactResult, exact_result
+from tvmrt.compiler.ir.sizes.extent import quotient
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 
 SYMBOLS = [Symbol("a", 0, 6, "n_a"), Symbol("b", 1, 7, "n_b")]
@@ -56,7 +57,7 @@ def random_number(draw: random.Random, depth: int):
         return STEPS[op](x, y), lambda sizes: STEPS[op](exact_x(sizes), exact_y(sizes))
     by = Fraction(draw.randint(1, 6), draw.choice([1, 1, 2]))
     if op == "divide":
-        return x / by, lambda sizes: exact_x(sizes) / by
+        return x * (1 / by), lambda sizes: exact_x(sizes) / by
     if op == "floor":
         return x // by, lambda sizes: exact_x(sizes) // by
     return x % by, lambda sizes: exact_x(sizes) % by
@@ -89,25 +90,30 @@ def test_rounded_sizes_are_the_same_in_c(seed):
 
 def test_a_quotient_is_exact_until_it_is_rounded():
     a, b = (symbol.extent for symbol in SYMBOLS)
-    assert a / 2 + a / 2 == a
-    assert a / 2 * 2 == a
-    assert (3 * a * b) / (2 * b) * 2 == 3 * a
-    assert a / 2 // 1 == a // 2
-    assert 7 * a / 14 == a / 2
-    assert repr(a / 2) == "(a / 2)"
-    assert bounds(a / 4) == (0, Fraction(3, 2))
-    with pytest.raises(UndecidedExtent, match=r"the quotient a / b is known only at run time"):
-        a / b
+    half = quotient(a, 2)
+    assert half + half == 2 * half == a
+    assert half // 1 == a // 2
+    assert quotient(3 * a * b, 2 * b) * 2 == 3 * a
+    assert quotient(7 * a, 14) == half
+    assert quotient(a, b) is None
+    assert repr(half) == "(a / 2)"
+    assert bounds(quotient(a, 4)) == (0, Fraction(3, 2))
     with pytest.raises(ValueError, match=r"\(a / 2\) is not an integer in C; round it"):
-        str(a / 2)
+        str(half)
+
+
+def test_only_exact_arithmetic_divides_a_size():
+    """A quotient where a size or a float is needed would be neither."""
+    with pytest.raises(UndecidedExtent, match=r"the quotient a / 2 is known only at run time"):
+        SYMBOLS[0].extent / 2
 
 
 def test_comparisons_of_quotients():
-    a = SYMBOLS[0].extent
-    assert a / 7 < 1 and not a / 2 < 0 and a / 2 <= 3
+    half = quotient(SYMBOLS[0].extent, 2)
+    assert half < 4 and not half < 0 and half <= 3
     with pytest.raises(UndecidedExtent, match="whether"):
-        assert a / 2 < 1
-    assert bool(a / 2 + Fraction(1, 2))
+        assert half < 1
+    assert bool(half + Fraction(1, 2))
 
 
 OPERATORS = (
@@ -197,3 +203,15 @@ def test_sizes_in_place_of_symbols():
     assert (a * b // 2).substitute({"b": 2 * b}) == a * b
     assert (a + 1).substitute({"a": 4}) == 5
     assert (a // 2 + b).substitute({"a": 2 * a + 1}) == a + b
+
+
+def test_equal_numbers_of_two_networks_have_their_own_symbols():
+    """A size that a run finds is read from its tensor, which is another one in each network."""
+    for source in ("one", "other"):
+        rows = Symbol("rows", 1, 9, "n_rows", source=source)
+        third = combine(
+            "div", [cast_to(leaf(rows.extent), "float32"), leaf(3.0, "float32")], "float32"
+        )
+        for number in (third, combine("mul", [third, leaf(3.0, "float32")], "float32")):
+            extent = exact_extent(cast_to(number, "int64"))
+            assert {symbol.source for symbol in symbols_of(extent)} == {source}

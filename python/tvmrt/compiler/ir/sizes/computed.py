@@ -245,37 +245,39 @@ def _key(*parts: object) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _try_all_sizes(expr: SizeExpr) -> tuple[Any, Any, SymInt | None] | None:
-    """Return the least and the largest number at all sizes, and the extent that an integer equals
-    at each; None if there are too many of them, as each operator needs an array of that size."""
+def _try_all_sizes(expr: SizeExpr) -> tuple[Any, Any, bool, tuple[int, ...] | None] | None:
+    """Return the least and the largest number at all sizes, whether it equals its exact result,
+    and what ``_linear_steps`` returns; None if there are too many of them, as each operator needs
+    an array of that size.
+
+    It returns numbers, as it is remembered for equal numbers of other networks.
+    """
     symbols = sorted(expr.symbols, key=lambda s: s.name)
     sizes = all_sizes(symbols, MAX_SIZES if expr.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16)
     if sizes is None:
         return None
     found = np.broadcast_to(expr.at(sizes), np.broadcast_shapes(*map(np.shape, sizes.values())))
-    extent = _equal_extent(expr, symbols, sizes, found) if DTYPES[expr.dtype].is_int else None
-    return found.min(), found.max(), extent
+    exact, is_int = expr.exact, DTYPES[expr.dtype].is_int
+    is_exact = is_int and exact is not None and exact.is_whole
+    is_exact = is_exact and bool((found == value_at(exact.value, sizes)).all())
+    steps = _linear_steps(symbols, sizes, found) if is_int and not is_exact else None
+    return found.min(), found.max(), is_exact, steps
 
 
-def _equal_extent(
-    expr: SizeExpr, symbols: Sequence[Symbol], sizes: Sizes, found: np.ndarray
-) -> SymInt | None:
-    """Return the exact result if the number equals it at all sizes, or a linear extent."""
-    exact: Any = None if expr.exact is None or not expr.exact.is_whole else expr.exact.value
-    if exact is not None:
-        if (found == value_at(exact, sizes)).all():
-            return exact
+def _linear_steps(
+    symbols: Sequence[Symbol], sizes: Sizes, found: np.ndarray
+) -> tuple[int, ...] | None:
+    """Return integers at the minimum sizes, and their growth per symbol; None if they are not
+    linear, or no extents."""
     if found.min() < 0 or found.max() > INT_MAX:
         return None
     first = int(found[(0,) * found.ndim])
     if any(s.low == s.high for s in symbols):
-        return first if (found == first).all() else None
+        return (first, *[0] * len(symbols)) if (found == first).all() else None
     axes = range(len(symbols))
     steps = [int(found[tuple(int(d == axis) for d in axes)]) - first for axis in axes]
     expected = first + sum(k * (sizes[s.name] - s.low) for k, s in zip(steps, symbols))
-    if not np.array_equal(found, expected):
-        return None
-    return first + sum(k * (s.extent - s.low) for k, s in zip(steps, symbols))
+    return (first, *steps) if np.array_equal(found, expected) else None
 
 
 def constant_value(expr: SizeExpr) -> float | int | bool | None:
@@ -296,7 +298,7 @@ def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
     tried = _try_all_sizes(source)
     if tried is None:
         lower, upper = source.interval(*cells(expr.symbols))
-        tried = lower.min(), upper.max(), None
+        tried = lower.min(), upper.max(), False, None
     if not np.isfinite(tried[:2]).all():
         return None
     low, high = (to_integers(end, DTYPES[expr.dtype].numpy).item() for end in tried[:2])
@@ -305,10 +307,15 @@ def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
 
 def exact_extent(expr: SizeExpr) -> SymInt | None:
     """Return the extent that equals an integer at all sizes; None if none is known."""
-    if expr.exact is not None and expr.exact.is_exact and expr.exact.is_whole:
-        return expr.exact.value  # type: ignore[return-value]
+    exact: Any = expr.exact
+    if exact is not None and exact.is_exact and exact.is_whole:
+        return exact.value
     tried, ends = _try_all_sizes(expr), bounds(expr)
-    if tried is not None:
-        return None if ends is None else tried[2]
-    low, high = ends or (0, 1)
-    return low if low == high and 0 <= low <= INT_MAX else None
+    if tried is None or ends is None:
+        low, high = ends or (0, 1)
+        return low if low == high and 0 <= low <= INT_MAX else None
+    _, _, is_exact, steps = tried
+    if is_exact or steps is None:
+        return exact.value if is_exact else None
+    symbols = sorted(expr.symbols, key=lambda s: s.name)
+    return steps[0] + sum(k * (s.extent - s.low) for k, s in zip(steps[1:], symbols))

@@ -20,7 +20,7 @@ import numpy as np
 from ..rounding import ceil_div
 from .assumptions import is_at_most
 from .bounds import bounds, denominator
-from .extent import Exact, Extent, SymInt, is_unbounded, sym_max, sym_min
+from .extent import Exact, Extent, SymInt, is_unbounded, quotient, sym_max, sym_min
 
 BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # of the significand
 MAX_DENOMINATOR = 1024  # maximum denominator of a simple fraction
@@ -148,11 +148,9 @@ def _float_result(value: Exact, state: int, dtype: str) -> ExactResult | None:
 
 
 def _divide(a: Any, b: Any) -> Exact | None:
-    if not isinstance(b, Extent):
-        return a * Fraction(1, b) if b else None
-    if bounds(b)[0] <= 0:
+    if isinstance(b, Extent) and bounds(b)[0] <= 0:
         return None
-    return 0 if a == 0 else a / b
+    return quotient(a, b)
 
 
 def _ceil(a: Any) -> SymInt:

@@ -285,13 +285,10 @@ class Extent:
     def __rmod__(self, other: Any) -> SymInt:
         return other - other // self * self
 
-    def __truediv__(self, other: Any) -> Exact:
-        found = None if _terms(other) is None else _quotient(self, other)
-        if found is None:
-            raise UndecidedExtent(f"the quotient {self!r} / {other!r} {unknown_text(self)}")
-        return found
+    def __truediv__(self, other: Any) -> float:
+        raise UndecidedExtent(f"the quotient {self!r} / {other!r} {unknown_text(self)}")
 
-    def __rtruediv__(self, other: Any) -> Exact:
+    def __rtruediv__(self, other: Any) -> float:
         raise UndecidedExtent(f"the quotient {other!r} / {self!r} {unknown_text(self)}")
 
     # Comparisons, decided by bounds.
@@ -397,9 +394,9 @@ def _floor_divide(number: Any, divisor: Any) -> SymInt:
     """Return the quotient rounded down; the divisor must be positive."""
     if not divisor > 0:
         raise UndecidedExtent(f"{number!r} / {divisor!r} may be divided by 0")
-    quotient = exact_quotient(number, divisor)
-    if quotient is not None:
-        return quotient
+    exact = exact_quotient(number, divisor)
+    if exact is not None:
+        return exact
     if isinstance(divisor, Extent):
         if 0 <= number < divisor:
             return 0
@@ -408,8 +405,9 @@ def _floor_divide(number: Any, divisor: Any) -> SymInt:
     return _floor_by_constant(number * unit, int(divisor * unit))
 
 
-def _quotient(number: Extent, divisor: Exact) -> Exact | None:
-    """Return the exact quotient, also if its coefficients are fractions; None if it has none."""
+def quotient(number: Any, divisor: Any) -> Exact | None:
+    """Return the quotient in exact arithmetic, with fractions as coefficients; None if it is not a
+    polynomial. ``/`` is an error: other code divides sizes to get an integer or a float."""
     if not isinstance(divisor, Extent):
         return number * Fraction(1, divisor) if divisor else None
     unit = lcm(denominator(number), denominator(divisor))
@@ -462,7 +460,7 @@ def _max_with_zero(number: Any) -> Any:
         return number if low >= 0 else 0
     unit = denominator(number)
     if unit > 1:
-        return _max_with_zero(number * unit) / unit
+        return _max_with_zero(number * unit) * Fraction(1, unit)
     factor = gcd(*(k for _, k in number.terms))
     number = Extent({atoms: k // factor for atoms, k in number.terms})
     if number.terms[-1][1] < 0:
