@@ -123,7 +123,7 @@ def report(outcome: Outcome, images: np.ndarray, folder: Path, seconds: float) -
             "accuracy": f"{outcome.accuracy:.1%} of {len(images)} test images",
             **compare(outcome, images, seconds),
             "weights": size(summary.weights_bytes),
-            "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
+            "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any placement "
             f"{size(summary.lower_bound_bytes)}",
         }
     )

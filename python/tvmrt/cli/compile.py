@@ -390,7 +390,7 @@ def _arena_pairs(summary: Any) -> dict[str, str]:
         return {"memory": "planned in each run, for its sizes"}
     size = console.format_bytes
     return {
-        "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
+        "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any placement "
         f"{size(summary.lower_bound_bytes)}",
         "scratch": f"{size(summary.scratch_bytes)} more for each thread",
     }

@@ -19,7 +19,6 @@ from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.error import CompileError
 
-MAX_PLANS = 6  # maximum number of memory plans in one line
 MAX_NAMES = 6  # maximum number of functions with unknown stack in one line
 
 
@@ -164,7 +163,8 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
                 f"{size(bound)}"
             )
         if memory.get("row_plans"):
-            pairs[f"RAM by rows{of}"] = _plans_text(memory["row_plans"])
+            used = sum(pool["used_bytes"] for pool in memory["pools"])
+            pairs[f"RAM by rows{of}"] = _plans_text(memory["row_plans"], used)
         pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
     if image is not None:
         together = [" and ".join(group) for group in image["concurrent"]]
@@ -174,13 +174,16 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
     return pairs
 
 
-def _plans_text(plans: Sequence[Mapping[str, Any]]) -> str:
-    """Format memory plans on one line; of many, show the first ones and the smallest one."""
-    texts = [_plan_text(plan) for plan in plans]
-    if len(texts) > MAX_PLANS:
-        left = len(texts) - MAX_PLANS
-        texts = [*texts[: MAX_PLANS - 1], f"{left} more", texts[-1]]
-    return "; ".join(texts)
+def _plans_text(plans: Sequence[Mapping[str, Any]], used: int) -> str:
+    """Format the fastest, the used and the smallest memory plan on one line."""
+    shown = {0: "fastest", len(plans) - 1: "smallest"}
+    for index, plan in enumerate(plans):
+        if plan["ram_bytes"] == used:
+            shown[index] = f"used and {shown[index]}" if index in shown else "used"
+    texts = [f"{shown[index]} {_plan_text(plans[index])}" for index in sorted(shown)]
+    others = len(plans) - len(texts)
+    more = f"; --ram BYTES chooses one of these or of {others} more" if others else ""
+    return "; ".join(texts) + more
 
 
 def _plan_text(plan: Mapping[str, Any]) -> str:
@@ -198,7 +201,7 @@ def _pool_text(pool: Mapping[str, Any]) -> str:
     capacity = pool["capacity_bytes"]
     text = size(used) if capacity is None else f"{size(used)} of {size(capacity)}"
     kept = f", {size(pool['kept_bytes'])} of them weights" if pool["kept_bytes"] else ""
-    return f"{text}{kept}; lower bound of any plan {size(bound)}"
+    return f"{text}{kept}; lower bound of any placement {size(bound)}"
 
 
 def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:

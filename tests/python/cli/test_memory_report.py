@@ -123,7 +123,7 @@ def test_inspect_reports_a_missing_compiler(archive, monkeypatch):
 def test_compile_prints_ram_flash_and_stack(tvmrt, digits, tmp_path):
     report = tvmrt("compile", digits / "digits_int8.onnx", "-o", tmp_path / "net.tar", *BOARD)
     rows = dict(line.split(maxsplit=1) for line in report.stdout.splitlines())
-    assert "lower bound of any plan" in rows["RAM"]
+    assert "lower bound of any placement" in rows["RAM"]
     assert "in flash" in rows["weights"]
     assert COMPILER in rows["code"]
     assert "tvmgen_default_run" in rows["stack"]
