@@ -25,7 +25,9 @@ SCHEMA = ("tvmrt replay --json.", lambda: record(
 ))  # fmt: skip
 
 
-@click.command("replay", cls=GroupedCommand, rows=("devices", "operators", "shapes", "dims", "cc"))
+@click.command(
+    "replay", cls=GroupedCommand, rows=("devices", "operators", "shapes", "values", "dims", "cc")
+)
 @click.argument("model", type=options.PATH)
 @click.argument("dump_file", type=options.PATH, metavar="DUMP")
 @click.option(
