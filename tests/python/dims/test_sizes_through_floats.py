@@ -16,8 +16,8 @@ from sized_call import results_on_board, sizes_of
 from test_sizes_in_firmware_graphs import compiled, firmware, on_this_machine  # noqa: F401
 
 import tvmrt
+from tvmrt.compiler.ir.computed_sizes.expression import bounds, cast_to, combine, exact_extent, leaf
 from tvmrt.compiler.ir.sizes import Symbol
-from tvmrt.compiler.ir.sizes.computed import bounds, cast_to, combine, exact_extent, leaf
 from tvmrt.error import UnsupportedError
 
 runtime = pytest.importorskip("onnxruntime")

@@ -9,20 +9,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tvmrt.compiler.ir.computed_sizes import expression
+from tvmrt.compiler.ir.computed_sizes.exact_results import ExactResult, exact_result
+from tvmrt.compiler.ir.computed_sizes.expression import cast_to, combine, exact_extent, leaf
 from tvmrt.compiler.ir.dtype import DTYPES
 from tvmrt.compiler.ir.op import OPS
 from tvmrt.compiler.ir.sizes import (
     Extent,
     Symbol,
     bounds,
-    computed,
     solve,
     sym_max,
     sym_min,
     symbols_of,
 )
-from tvmrt.compiler.ir.sizes.computed import cast_to, combine, exact_extent, leaf
-from tvmrt.compiler.ir.sizes.exact_results import ExactResult, exact_result
 from tvmrt.compiler.ir.sizes.extent import quotient
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 
@@ -181,7 +181,7 @@ def test_computed_sizes_equal_the_operators_at_all_sizes(seed):
         number = random_tree(draw, draw.choice(["int64", "float32"]), 4)
         numbers = np.asarray(number.at(grid))
         if np.isfinite(numbers).all():
-            low, high = computed.bounds(number) or (-np.inf, np.inf)
+            low, high = expression.bounds(number) or (-np.inf, np.inf)
             assert low <= numbers.min() and numbers.max() <= high
         extent = exact_extent(number) if DTYPES[number.dtype].is_int else None
         if extent is not None:

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from tvmrt.compiler.ir.computed_sizes.intervals import result_interval
 from tvmrt.compiler.ir.op import OPS
-from tvmrt.compiler.ir.sizes.intervals import result_interval
 
 NUMBERS = np.array([-7, -3, -1, 0, 1, 2, 6], np.float64)
 MONOTONIC = sorted(name for name, op in OPS.items() if op.monotonic and name != "cast")

@@ -8,8 +8,8 @@ import numpy as np
 from contract_samples import TABLED, sample
 
 from tvmrt.compiler.ir import OPS, Node, Op, TensorType, Trait, Value, Weights, get_op, integer_form
+from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
 from tvmrt.compiler.ir.dtype import dtype_of
-from tvmrt.compiler.ir.sizes.element_ranges import interval
 
 RUNS = 4
 

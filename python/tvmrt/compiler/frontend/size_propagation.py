@@ -16,11 +16,8 @@ from typing import Any, Optional
 import numpy as np
 
 from tvmrt.compiler.ir import Node, Value, constant
-from tvmrt.compiler.ir.conversion import BitCast, Cast, PowInteger
-from tvmrt.compiler.ir.data_movement import concat_of
-from tvmrt.compiler.ir.pointwise import PointwiseOp
-from tvmrt.compiler.ir.sizes import Extent, symbols_of
-from tvmrt.compiler.ir.sizes.computed import (
+from tvmrt.compiler.ir.computed_sizes.element_ranges import Interval
+from tvmrt.compiler.ir.computed_sizes.expression import (
     FLOATS,
     HALF,
     SizeExpr,
@@ -31,7 +28,10 @@ from tvmrt.compiler.ir.sizes.computed import (
     leaf,
     require_defined,
 )
-from tvmrt.compiler.ir.sizes.element_ranges import Interval
+from tvmrt.compiler.ir.conversion import BitCast, Cast, PowInteger
+from tvmrt.compiler.ir.data_movement import concat_of
+from tvmrt.compiler.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir.sizes import Extent, symbols_of
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 from tvmrt.compiler.ir.traits import Trait
 

@@ -7,8 +7,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.computed_sizes.expression import (
+    HALF,
+    SizeExpr,
+    bounds,
+    cast_to,
+    exact_extent,
+)
 from tvmrt.compiler.ir.sizes import INT_MAX, SymInt
-from tvmrt.compiler.ir.sizes.computed import HALF, SizeExpr, bounds, cast_to, exact_extent
 
 from .context import OperatorContext
 

@@ -25,6 +25,6 @@ Importing the nodes once (6, ``GraphImporter.run``)::
 """
 
 from .import_passes import import_model
-from .model_file import data_files, default_inputs
+from .model_file import data_files, default_inputs, parse_bytes
 
-__all__ = ["data_files", "default_inputs", "import_model"]
+__all__ = ["data_files", "default_inputs", "import_model", "parse_bytes"]

@@ -10,8 +10,7 @@ import onnx
 
 from tvmrt.compiler.frontend.size_propagation import track_sizes
 from tvmrt.compiler.frontend.size_tensors import to_extent
-from tvmrt.compiler.ir.sizes import SymInt
-from tvmrt.compiler.ir.sizes.computed import (
+from tvmrt.compiler.ir.computed_sizes.expression import (
     FLOATS,
     SizeExpr,
     UndefinedSize,
@@ -22,6 +21,7 @@ from tvmrt.compiler.ir.sizes.computed import (
     leaf,
     require_defined,
 )
+from tvmrt.compiler.ir.sizes import SymInt
 from tvmrt.error import UnsupportedSizes
 
 from .context import NodeContext

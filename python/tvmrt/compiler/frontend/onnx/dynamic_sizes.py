@@ -14,10 +14,10 @@ from tvmrt.compiler.frontend.dims import size_name
 from tvmrt.compiler.frontend.size_propagation import ElementEvaluator, Elements, object_array
 from tvmrt.compiler.frontend.size_tensors import MAX_BOUND, extents_of
 from tvmrt.compiler.ir import Node, Trait, Value
+from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
+from tvmrt.compiler.ir.computed_sizes.expression import leaf
 from tvmrt.compiler.ir.sizes import INT_MAX, SymInt, as_extent, symbols_of, upper_bound
 from tvmrt.compiler.ir.sizes.assumptions import assume_bound, may_assume
-from tvmrt.compiler.ir.sizes.computed import leaf
-from tvmrt.compiler.ir.sizes.element_ranges import interval
 from tvmrt.compiler.ir.value_numbering import counted_mask
 from tvmrt.option_syntax import option
 

@@ -103,6 +103,22 @@ def _check(model: onnx.ModelProto, path: Path, size: int) -> onnx.ModelProto:
     return model
 
 
+def parse_bytes(data: bytes) -> onnx.ModelProto:
+    """Return the model in the content of a file. Raises ValueError if it is not an ONNX model."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+        is_network = bool(model.graph.node or model.graph.output)
+    except Exception:  # of protobuf, whose exceptions share no base class
+        is_network = False
+    if not is_network:
+        raise ValueError(
+            f"these {len(data)} bytes are not a network; give the content of a "
+            f"{' or '.join(network_suffixes())} file, or its path"
+        )
+    return model
+
+
 def data_files(path: str | os.PathLike) -> list[str]:
     """Return the names of the external data files of an ONNX file, relative to its folder.
 

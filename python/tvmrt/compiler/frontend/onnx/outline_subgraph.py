@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
+from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
 from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, data_dependent_symbols
-from tvmrt.compiler.ir.sizes.element_ranges import interval
 from tvmrt.error import UnsupportedError
 
 from .import_state import Checkpoint, ImportState

@@ -9,9 +9,9 @@ from math import floor
 import numpy as np
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.computed_sizes.expression import constant_value, leaf
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.sizes import Extent, SymInt, exact_quotient, lower_bound
-from tvmrt.compiler.ir.sizes.computed import constant_value, leaf
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by
 from tvmrt.error import UnsupportedError
 

@@ -1,10 +1,7 @@
-"""Sizes: expressions of dimensions, their bounds, and what networks compute from them.
+"""Sizes: expressions of dimensions, and their bounds.
 
 ``extent``: the expressions and their arithmetic. ``bounds``: their minimum and maximum. ``forms``:
-questions about their form. ``computed``: numbers that operators compute from them, whose results in
-exact arithmetic are in ``exact_results``. ``intervals``: bounds of operators' results;
-``element_ranges``: of all elements of a tensor. ``undecided`` and ``assumptions``: questions that
-bounds leave open.
+questions about their form. ``undecided`` and ``assumptions``: questions that bounds leave open.
 """
 
 from .bounds import MAX_SIZES, all_sizes, bounds

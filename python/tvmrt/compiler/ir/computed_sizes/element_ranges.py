@@ -15,10 +15,10 @@ import numpy as np
 from ..data_movement import concat_of
 from ..graph import Node, Value
 from ..pointwise import PointwiseOp
+from ..sizes.bounds import bounds
+from ..sizes.extent import SymInt
+from ..sizes.forms import lower_bound, upper_bound
 from ..traits import Trait
-from .bounds import bounds
-from .extent import SymInt
-from .forms import lower_bound, upper_bound
 from .intervals import wide_interval
 
 Number = Union[int, float]

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..rounding import ceil_div
-from .assumptions import is_at_most
-from .bounds import bounds, denominator
-from .extent import Exact, Extent, SymInt, is_unbounded, quotient, sym_max, sym_min
+from ..sizes.assumptions import is_at_most
+from ..sizes.bounds import bounds, denominator
+from ..sizes.extent import Exact, Extent, SymInt, is_unbounded, quotient, sym_max, sym_min
 
 BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # of the significand
 MAX_DENOMINATOR = 1024  # maximum denominator of a simple fraction

@@ -21,12 +21,12 @@ from tvmrt.option_syntax import option
 from ..dtype import DTYPES
 from ..float_to_int import to_integers
 from ..op import OPS
-from .bounds import MAX_EXACT, MAX_SIZES, Sizes, all_sizes, bounds_of_cells, cells
+from ..sizes.bounds import MAX_EXACT, MAX_SIZES, Sizes, all_sizes, bounds_of_cells, cells
+from ..sizes.extent import INT_MAX, Extent, Symbol, SymInt, is_unbounded
+from ..sizes.forms import symbols_of, value_at
+from ..sizes.undecided import UndecidedExtent, deciding_by, describe_symbols
 from .exact_results import ExactResult, constant_result, exact_result
-from .extent import INT_MAX, Extent, Symbol, SymInt, is_unbounded
-from .forms import symbols_of, value_at
 from .intervals import Ends, result_interval, wide_interval
-from .undecided import UndecidedExtent, deciding_by, describe_symbols
 
 MAX_DEPTH = 256  # maximum nesting of operators
 FLOATS = ("float32", "float64")
