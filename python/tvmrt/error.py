@@ -178,6 +178,8 @@ def similar_names(name: str, names: Collection[str]) -> list[str]:
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """Return the known name that is similar to an unknown one, or all names, for an error text."""
-    similar = similar_names(name, names)
-    return f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(names)}"
+    """Return the known names that an unknown one begins, or the one that is similar, or all names,
+    for an error text."""
+    longer = [known for known in names if known.startswith((f"{name}-", f"{name}_"))]
+    similar = [name] if name in names else longer or similar_names(name, names)[:1]
+    return f"did you mean {' or '.join(similar)}?" if similar else f"choose from {', '.join(names)}"

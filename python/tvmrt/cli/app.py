@@ -59,6 +59,12 @@ class LazyGroup(click.Group):
             error.message = f"{error.message.rstrip('.')}; {hint}"
             raise
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read ``help`` as ``--help``, and ``help COMMAND`` as ``COMMAND --help``."""
+        if args[:1] == ["help"]:
+            args = [*args[1:2], "--help"]
+        return super().parse_args(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command and set its short help to its first sentence, uncut."""
         command: click.Command | None

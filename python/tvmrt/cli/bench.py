@@ -30,6 +30,7 @@ from tvmrt.cli import (
     sequence_io,
 )
 from tvmrt.compiler.option_values import parse_names
+from tvmrt.error import suggestion
 from tvmrt.file_suffix import suffix_of
 from tvmrt.units import SECONDS
 
@@ -183,7 +184,7 @@ def _check_rivals(rivals: Sequence[str]) -> None:
     for rival in rivals:
         if rival not in known:
             raise click.UsageError(
-                f"--against {rival}: unknown runtime; choose from {', '.join(known)}"
+                f"--against {rival}: unknown runtime; {suggestion(rival, known)}"
             )
 
 

@@ -70,7 +70,7 @@ def _versions() -> Iterator[Check]:
 
     yield Check("tvmrt", "ok", __version__)
     yield Check("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
-    yield Check("numpy", "ok", importlib.metadata.version("numpy"))
+    yield Check("numpy", "ok", _installed_version("numpy") or "version unknown")
 
 
 def _compiler() -> Check:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tvmrt.compiler.export import atomic
+from tvmrt.git_lfs import check_is_no_pointer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,8 +86,10 @@ def check_target_folder(path: Path) -> Path:
 
 
 def check_file(path: Path) -> Path:
-    """Return ``path`` if it is a readable file; otherwise raise an OSError that names it."""
+    """Return ``path`` if it is a readable file; otherwise raise an OSError, or a ValueError for a
+    pointer of git LFS, that names it."""
     with open(path, "rb"):
+        check_is_no_pointer(path)
         return path
 
 

@@ -51,6 +51,7 @@ class _Format(NamedTuple):
     converter: str = ""
     may_be_onnx: bool = False  # the suffix is also used for ONNX files
     runs_code: bool = False  # the file can run code, or write files, when its library reads it
+    content: bytes = b""  # what files of the format have near their beginning, if others share it
 
 
 TORCH_EXPORT = "export the module to ONNX with torch.onnx.export() and give that file"
@@ -74,6 +75,15 @@ _PICKLE = _Format(
     "tvmrt.conversion.pickles:convert_file", runs_code=True,
 )  # fmt: skip
 
+_XGBOOST = _Format(
+    "a model file of XGBoost", "read it with xgboost.Booster(model_file=...) and give the booster"
+)
+_LIGHTGBM = _Format(
+    "a model file of LightGBM",
+    "read it with lightgbm.Booster(model_file=...) and give the booster",
+    content=b"tree\nversion=",
+)
+
 FORMATS: Mapping[str, _Format] = {
     ".pt": _TORCH, ".pth": _TORCH, ".pt2": _TORCH,
     ".ckpt": _WEIGHTS, ".safetensors": _WEIGHTS, ".gguf": _WEIGHTS, ".npz": _WEIGHTS,
@@ -83,9 +93,13 @@ FORMATS: Mapping[str, _Format] = {
         "a TensorFlow graph", "convert it to ONNX with 'python -m tf2onnx.convert'",
         may_be_onnx=True,
     ),
+    ".ubj": _XGBOOST, ".json": _XGBOOST._replace(content=b'"learner"'), ".txt": _LIGHTGBM,
+    ".xml": _Format("a model of OpenVINO", "give the ONNX file that it was converted from"),
     ".mlmodel": _Format("a Core ML model", "export the original model to ONNX"),
     ".pdmodel": _Format("a PaddlePaddle model", "convert it to ONNX with paddle2onnx"),
 }  # fmt: skip
+
+_BEGINNING = 1 << 16  # bytes of a file in which its content is looked for
 
 _Converter = Callable[[Any, Settings], Converted]
 
@@ -106,7 +120,11 @@ def _format_of(model: Any) -> _Format | None:
     path = Path(model)
     if path.is_dir():
         return _SAVED_MODEL if (path / "saved_model.pb").is_file() else None
-    return FORMATS.get(suffix_of(path))
+    found = FORMATS.get(suffix_of(path))
+    if found is None or not found.content or not path.is_file():
+        return found
+    with path.open("rb") as file:
+        return found if found.content in file.read(_BEGINNING) else None
 
 
 def advice_for_file(path: str | os.PathLike[str]) -> str | None:

@@ -31,7 +31,14 @@ def as_array(value: Any) -> Any:
             return from_dlpack(value)
         except (TypeError, ValueError, BufferError):  # strides, or a device without a view here
             return np.asarray(value)
-    result = dense_array(value)
+    try:
+        result = dense_array(value)
+    except ValueError:
+        sizes = {len(row) for row in value if isinstance(row, Sequence)}
+        if len(sizes) < 2:
+            raise
+        text = " and ".join(map(str, sorted(sizes)))
+        raise ValueError(f"its rows have {text} elements; give rows of one length") from None
     if result.dtype == object and not all(isinstance(e, (str, bytes)) for e in result.reshape(-1)):
         if large := next((e for e in result.reshape(-1) if _is_large(e)), None):
             raise TypeError(f"the integer {large} needs more than 64 bits, which no tensor has")

@@ -12,6 +12,7 @@ from tvmrt import conversion
 from tvmrt.connection import advice_for_file
 from tvmrt.error import NameNotFoundError, TVMError
 from tvmrt.file_suffix import suffix_of
+from tvmrt.git_lfs import check_is_no_pointer
 from tvmrt.plugin import is_network, network_suffixes
 from tvmrt.runtime import Module, cpu, get_global_func, load_module
 from tvmrt.runtime.executor.aot_executor import AotModule
@@ -71,6 +72,7 @@ def open_library(path: str | os.PathLike[str]) -> LoadedLibrary:
 
 def check_compiled(file: Path) -> None:
     """Raise ValueError, with the file name, for a network that is not compiled."""
+    check_is_no_pointer(file)
     if is_network(file):
         raise ValueError(
             f"{file} is not compiled; run 'tvmrt compile {file} -o net.so', then use net.so"

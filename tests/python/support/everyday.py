@@ -72,7 +72,7 @@ SHARES = {
     "python/ir": Share(),
     "python/kernels": Share(cases=6),
     "python/levels": Share("amx_i8"),
-    "python/network": Share("load open_sizes", 1),
+    "python/network": Share("load mistakes open_sizes", 1),
     "python/networks": Share(),
     "python/onnx_suite": Share(),
     "python/ops": Share(

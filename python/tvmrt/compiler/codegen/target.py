@@ -277,6 +277,17 @@ def _named_target() -> str:
     return named
 
 
+# What other tools call a target, for suggestions.
+OTHER_NAMES = {
+    "arm64": "aarch64", "armv8": "aarch64", "raspberrypi": "aarch64-linux", "rpi": "aarch64-linux",
+    "arm": "armv7-linux", "armhf": "armv7-linux", "armv7": "armv7-linux",
+    "amd64": "x86-64", "x64": "x86-64", "x86_64": "x86-64", "windows": "x86_64-windows",
+    "riscv64": "riscv64-linux", "rv64": "riscv64-linux", "riscv": "riscv32", "rv32": "riscv32",
+    "wasm": "wasm32", "browser": "wasm32", "esp32": "xtensa-lx6", "esp8266": "xtensa-lx106",
+    **{f"m{n}": f"cortex-m{n}" for n in ("0plus", "3", "4", "4f", "7", "23", "33", "55", "85")},
+}  # fmt: skip
+
+
 def native_family() -> str:
     """Return the target for all processors of this machine's family; empty if there is none, or if
     this processor lacks its lowest level."""
@@ -315,7 +326,8 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     added: Target | None = plugin.find("targets", name)
     if added is not None:
         return added
-    raise ValueError(f"{option('target', name)} is not known; {suggestion(name, target_names())}")
+    known = suggestion(OTHER_NAMES.get(name.lower(), name), target_names())
+    raise ValueError(f"{option('target', name)} is not known; {known}")
 
 
 def _family(

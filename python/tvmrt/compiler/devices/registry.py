@@ -18,6 +18,9 @@ from .python_device import PythonDevice
 # Modules of this package that define the device of their name; all others are plug-ins.
 _OWN = ("ccompiler", "cpu")
 
+# What users try; none is a device unless a package brings it.
+GPUS = frozenset(("cuda", "directml", "gpu", "hip", "metal", "mps", "rocm", "tensorrt", "vulkan"))
+
 _DEVICES: dict[str, Device] = {}
 
 
@@ -72,6 +75,11 @@ def get(name: str) -> Device:
 
     device = find_c_device(name)
     if device is None:
+        if name.lower() in GPUS:
+            raise ValueError(
+                f"device {name} is not known: tvmrt computes on GPUs by the device opencl alone; "
+                f"{suggestion('', names())}"
+            )
         raise ValueError(
             plugin.why_missing("devices", name)
             or f"device {name} is not known; name the folder of its plug-in in "

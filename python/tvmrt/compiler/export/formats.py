@@ -23,6 +23,12 @@ def output_suffixes() -> list[str]:
     return [key for key in plugin.keys("exporters") if key.startswith(".")]
 
 
+def suffixes_for(target: str) -> list[str]:
+    """Return the suffixes of the files that plug-ins write for a target by default."""
+    found = ((each, exporter(each)) for each in output_suffixes())
+    return [each for each, made in found if made and made.defaults("net").get("target") == target]
+
+
 def exporter(key: str) -> plugin.Exporter | None:
     """Return the exporter of a suffix or of a folder format; None if no plug-in has one.
 

@@ -232,9 +232,10 @@ class CompiledLibrary:
         replace a file next to ``path`` that has none.
         """
         if self.options.firmware:
+            own = [f"a {each}" for each in formats.suffixes_for(self.target.name)]
             raise ValueError(
                 f"{path}: a network for the crt runtime is linked into a program and is not a "
-                "shared library; write a .tar or a folder of sources"
+                f"shared library; write {' or '.join([*own, 'a .tar', 'a folder of sources'])}"
             )
         if not self.target.hosted:
             raise ValueError(

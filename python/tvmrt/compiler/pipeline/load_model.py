@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.frontend import onnx
 from tvmrt.compiler.ir import Graph, Node
 from tvmrt.compiler.request import Request
+from tvmrt.git_lfs import check_is_no_pointer
 from tvmrt.option_syntax import options
 from tvmrt.optional_dependencies import with_install_advice
 
@@ -21,17 +22,20 @@ from tvmrt.optional_dependencies import with_install_advice
 def import_graph(model: Any, request: Request, chosen: Sequence[Device], is_bounded: bool) -> Graph:
     """Return the graph of a network; plug-ins import files with their suffix and other models.
     ``is_bounded``: see ``onnx.import_model``."""
+    if isinstance(model, (str, os.PathLike)):
+        check_is_no_pointer(model)
     model = _by_plugin(model, request)
     if isinstance(model, Graph):
         return model
     if isinstance(model, (bytes, bytearray)):
-        formats = " or ".join(plugin.keys("importers")) or "network's"
-        raise ValueError(
-            f"these {len(model)} bytes are not a {formats} file; give the path of a network "
-            "file, or an onnx.ModelProto"
-        )
+        model = onnx.parse_bytes(bytes(model))
     is_file = isinstance(model, (str, os.PathLike))
     if not (is_file or isinstance(model, GraphBuilder) or hasattr(model, "SerializeToString")):
+        if isinstance(model, Mapping):
+            raise TypeError(
+                "a dictionary has the weights of a module alone, not its graph; load them with "
+                "load_state_dict() and give the module"
+            )
         raise TypeError(
             f"an object of type {type(model).__name__} is not a network that tvmrt reads; export "
             "it to ONNX, for example with torch.onnx.export(), and give the path of the file"
