@@ -175,15 +175,13 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plans_text(plans: Sequence[Mapping[str, Any]], used: int) -> str:
-    """Format the fastest, the used and the smallest memory plan on one line."""
+    """Format the fastest, the used and the smallest memory plan of a list on one line."""
     shown = {0: "fastest", len(plans) - 1: "smallest"}
     for index, plan in enumerate(plans):
         if plan["ram_bytes"] == used:
-            shown[index] = f"used and {shown[index]}" if index in shown else "used"
+            shown[index] = "used and fastest" if index == 0 else "used"
     texts = [f"{shown[index]} {_plan_text(plans[index])}" for index in sorted(shown)]
-    others = len(plans) - len(texts)
-    more = f"; --ram BYTES chooses one of these or of {others} more" if others else ""
-    return "; ".join(texts) + more
+    return f"{'; '.join(texts)}; --ram BYTES tries all plans"
 
 
 def _plan_text(plan: Mapping[str, Any]) -> str:

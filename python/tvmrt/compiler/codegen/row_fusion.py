@@ -102,8 +102,8 @@ class FusedChain:
         return [make_patch(steps, self.windows, columns, plan) for columns, plan in each]
 
 
-def find_row_chains(program: Program) -> dict[ChainRange, FusedChain]:
-    """Find all candidate chains."""
+def find_row_chains(program: Program, with_patches: bool = True) -> dict[ChainRange, FusedChain]:
+    """Find all candidate chains, over whole rows and over patches of columns."""
     layers = find_row_layers(program)
     live = live_bytes_of_steps(program, ALIGN_BYTES)
     peak = max(live, default=0)
@@ -125,7 +125,7 @@ def find_row_chains(program: Program) -> dict[ChainRange, FusedChain]:
             fused = _whole_row_chain(steps, chain, sources)
             if _fits_call_table(fused):
                 chains[first, last, 1] = FusedChain(fused)
-    return chains | _PatchSearch(program, candidates, chains).find()
+    return chains | _PatchSearch(program, candidates, chains).find() if with_patches else chains
 
 
 def _bytes_outside(program: Program, first: int, last: int) -> int:
@@ -345,18 +345,29 @@ def find_plans(program: Program, target: Target) -> list[Candidate]:
     """
     chains = find_row_chains(program)
     found: list[Candidate] = []
-    candidates = {span: joined.chain for span, joined in chains.items()}
-    for choice in pareto_frontier(program, candidates, ALIGN_BYTES, _instruction_costs(target)):
-        fused_program = with_fused_chains(
-            program, target, {span: chains[span] for span in choice.chains}
-        )
-        plan_program(fused_program, align_bytes=ALIGN_BYTES)
-        if found and fused_program.arena_bytes >= found[-1][0].ram_bytes:
-            continue
-        found.append(
-            (_row_plan(program, fused_program.arena_bytes, choice, candidates), fused_program)
-        )
+    for choice in _choices(program, target, chains):
+        candidate = _planned(program, target, chains, choice)
+        if not found or candidate[0].ram_bytes < found[-1][0].ram_bytes:
+            found.append(candidate)
     return found
+
+
+def _choices(
+    program: Program, target: Target, chains: Mapping[ChainRange, FusedChain]
+) -> list[FusionChoice]:
+    candidates = {span: joined.chain for span, joined in chains.items()}
+    return pareto_frontier(program, candidates, ALIGN_BYTES, _instruction_costs(target))
+
+
+def _planned(
+    program: Program, target: Target, chains: Mapping[ChainRange, FusedChain], choice: FusionChoice
+) -> Candidate:
+    """Return the plan of a choice of chains, in one pool, and its program."""
+    chosen = {span: chains[span] for span in choice.chains}
+    fused = with_fused_chains(program, target, chosen)
+    plan_program(fused, align_bytes=ALIGN_BYTES)
+    candidates = {span: joined.chain for span, joined in chosen.items()}
+    return _row_plan(program, fused.arena_bytes, choice, candidates), fused
 
 
 def _instruction_costs(target: Target) -> InstructionCosts:
@@ -377,19 +388,25 @@ def _row_plan(
 def choose_plan(program: Program, target: Target, capacity: int | None) -> Program:
     """Return the program with the least memory of those whose estimated instructions exceed the
     fastest one's by at most ``MAX_SLOWDOWN``, if it needs at most ``MAX_MEMORY`` of that one's
-    memory; else the fastest one. It lists all plans.
+    memory; else the fastest one. It lists the two.
 
-    If that needs more than ``capacity``: the fastest program that fits, or the smallest one, for
-    which the planner reports what is missing.
+    Chains over patches are not tried: they recompute more than that. If the result needs more than
+    ``capacity``: the fastest program that fits, or the smallest one, for which the planner reports
+    what is missing.
     """
-    candidates = find_plans(program, target)
     allowed = int(_instructions(program) * MAX_SLOWDOWN)
-    enough = int(candidates[0][0].ram_bytes * MAX_MEMORY)
-    fast = candidates[:1]
-    fast += [p for p in candidates if p[0].instructions <= allowed and p[0].ram_bytes <= enough]
-    fitting = [each for each in candidates if capacity is None or each[0].ram_bytes <= capacity]
-    chosen = fast[-1] if fast[-1] in fitting else fitting[0] if fitting else candidates[-1]
-    return _with_plans(chosen, candidates) if len(candidates) > 1 else program
+    chains = find_row_chains(program, with_patches=False)
+    choices = _choices(program, target, chains)
+    fast = [each for each in choices if each.instructions <= allowed]
+    candidates = [_planned(program, target, chains, each) for each in (fast[0], fast[-1])]
+    fits = capacity is None or candidates[-1][0].ram_bytes <= capacity
+    if not fits:
+        candidates = find_plans(program, target)
+        fitting = [each for each in candidates if each[0].ram_bytes <= capacity]
+        return _with_plans(fitting[0] if fitting else candidates[-1], candidates)
+    if candidates[-1][0].ram_bytes > candidates[0][0].ram_bytes * MAX_MEMORY:
+        return program
+    return _with_plans(candidates[-1], candidates)
 
 
 def fit_memory_limit(program: Program, target: Target, limit: int) -> Program:
