@@ -29,7 +29,8 @@ def _sentence(found: Any) -> str:
         (inspect.getdoc(found) or "Importer of the ONNX operator of this name.").split()
     )
     match = re.match(r"(.*?)(?<!e\.g)\.( |$)", text)
-    return (match[1] if match else text).replace("``", "`").replace("|", "\\|")
+    text = (match[1] if match else text).replace("``", "`").replace("|", "\\|")
+    return text.replace("][", "]\\[")  # layouts of weights are no links
 
 
 def _section(module: ModuleType) -> str:

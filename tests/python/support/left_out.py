@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any
 
 LONG = "not slow"  # set by ./run test
-NO_PACKAGE = "could not import"  # how pytest.importorskip begins
+NO_PACKAGE = "could not import"  # how pytest.importorskip begins; all packages include xdist
 FOLDERS_SHOWN = 3
 
 
@@ -27,7 +28,7 @@ def table(skipped: Iterable[Any], marks: str) -> list[str]:
         folders[reason_of(report)][PurePath(report.nodeid.split("::")[0]).parent.name] += 1
     rows = [(str(sum(found.values())), _shown(found), reason) for reason, found in folders.items()]
     rows.sort(key=lambda row: -int(row[0]))
-    if any(row[2].startswith(NO_PACKAGE) for row in rows):
+    if find_spec("xdist") is None and any(row[2].startswith(NO_PACKAGE) for row in rows):
         rows.append(("all", "these", "./run test, without a path, installs all packages"))
     if LONG in marks and "or" not in marks.split():
         rows.append(("all", "long ones", "-m 'slow or not slow' runs them too"))
