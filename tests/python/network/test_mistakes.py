@@ -1,4 +1,4 @@
-"""What users give by mistake is named, with what to give instead."""
+"""Errors about common mistakes name the remedy."""
 
 from __future__ import annotations
 

@@ -398,9 +398,9 @@ def choose_plan(program: Program, target: Target, capacity: int | None) -> Progr
     chains = find_row_chains(program, with_patches=False)
     choices = _choices(program, target, chains)
     fast = [each for each in choices if each.instructions <= allowed]
-    candidates = [_planned(program, target, chains, each) for each in (fast[0], fast[-1])]
-    fits = capacity is None or candidates[-1][0].ram_bytes <= capacity
-    if not fits:
+    ends = dict.fromkeys((fast[0], fast[-1]))  # one if there is nothing to fuse
+    candidates = [_planned(program, target, chains, each) for each in ends]
+    if capacity is not None and candidates[-1][0].ram_bytes > capacity:
         candidates = find_plans(program, target)
         fitting = [each for each in candidates if each[0].ram_bytes <= capacity]
         return _with_plans(fitting[0] if fitting else candidates[-1], candidates)

@@ -78,7 +78,7 @@ def get(name: str) -> Device:
         if name.lower() in GPUS:
             raise ValueError(
                 f"device {name} is not known: tvmrt computes on GPUs by the device opencl alone; "
-                f"{suggestion('', names())}"
+                f"choose from {', '.join(names())}"
             )
         raise ValueError(
             plugin.why_missing("devices", name)
