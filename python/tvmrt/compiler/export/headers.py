@@ -42,16 +42,12 @@ def _follow(text: str, folder: Path, known: Mapping[str, bool], headers: dict[st
     """Add the headers that a text includes, directly or indirectly, under the known conditions."""
     roots = [Path(each) for each in find_include_path()]
     for name in _includes(text, known):
-        paths = [
-            (root, path)
-            for path in (Path(os.path.normpath(folder / name)), Path(name))
-            for root in roots
-            if (root / path).is_file()
-        ]
-        for root, path in paths[:1]:
-            if str(path) not in headers:
-                headers[str(path)] = inner = (root / path).read_text()
-                _follow(inner, path.parent, known, headers)
+        paths = (Path(os.path.normpath(folder / name)), Path(name))
+        found = ((root / path, path) for path in paths for root in roots)
+        file, path = next((pair for pair in found if pair[0].is_file()), (None, None))
+        if file is not None and str(path) not in headers:
+            headers[str(path)] = inner = file.read_text()
+            _follow(inner, path.parent, known, headers)
 
 
 def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:

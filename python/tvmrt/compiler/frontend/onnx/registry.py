@@ -52,13 +52,15 @@ def find(domain: str, name: str) -> Importer | None:
     _load_families()
     key = domain_of(domain), name
     if key not in _TABLE:
-        entered = dict(_TABLE)
-        if importer_of(*key) is None:
+        importer = importer_of(*key)
+        if importer is None:
+            entered = dict(_TABLE)
             for wanted in (key, (key[0], "*")):
                 plugin.find("operators", wanted)  # imports the module, which registers them
-        _TABLE.update(entered)  # existing entries are kept
-        if key not in _TABLE and (importer := importer_of(*key)) is not None:
-            _TABLE[key] = importer
+            _TABLE.update(entered)  # existing entries are kept
+            importer = importer_of(*key)  # a plug-in may have defined the operator
+        if importer is not None:
+            _TABLE.setdefault(key, importer)
     return _TABLE.get(key)
 
 
