@@ -76,7 +76,7 @@ def test_command_says_which_body_is_wrong(tmp_path):
     assert done.returncode == 1
     wrong = [row for row in report["tensors"] if not row["right"]]
     assert 0 < report["wrong"] == len(wrong) < len(report["tensors"])
-    assert {(row["part"], row["tensor"]) for row in wrong} == {("c", "y")}
+    assert {(row["part"], row["tensor"]) for row in wrong} == {("c", "y"), ("c NHWC", "y")}
     assert all(row["made_by"].startswith("d::Shift (") for row in report["tensors"])
     assert all(row["right"] == ("none" not in row["made_by"]) for row in report["tensors"])
 
