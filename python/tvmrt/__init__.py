@@ -120,7 +120,8 @@ def _import(module: str) -> Any:
 
 
 def _module(name: str) -> Any:
-    """Return a submodule of the package, including those that plug-ins install."""
+    """Return a submodule of the package, including those that plug-ins install, or a function that
+    a plug-in adds."""
     text = f"module 'tvmrt' has no attribute '{name}'"
     if name.startswith("__") or not name.isidentifier():
         raise AttributeError(text)
@@ -129,7 +130,13 @@ def _module(name: str) -> Any:
     except ImportError as error:
         if error.name != f"tvmrt.{name}":
             raise
-        raise AttributeError(text) from None
+    from tvmrt.plugin import find
+
+    function = find("functions", name)
+    if function is None:
+        raise AttributeError(text)
+    globals()[name] = function
+    return function
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any
 
@@ -24,11 +24,6 @@ from tvmrt.plugin_check import malformed
 ENTRY_POINTS = "tvmrt.plugins"
 DEVICES = "tvmrt.devices"  # entry points of packages that are not plug-ins
 VARIABLE = "TVMRT_PLUGINS"
-# The tables of a plug-in; each key of a table belongs to one plug-in.
-TABLES = (
-    "commands", "schemas", "devices", "importers", "exporters", "options", "operators", "hooks",
-    "connections", "targets", "boards", "passes", "board_kernels", "headers", "tolerances",
-)  # fmt: skip
 NETWORKS = (".onnx",)  # file suffixes that the compiler reads without a plug-in
 _COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # never left to a plug-in
 
@@ -46,8 +41,9 @@ class Plugin:
     requires
         Names of plug-ins that this one imports; if one is missing, this plug-in is left out.
     commands
-        Maps a command name to a ``click.Command``; ``"device test"`` adds ``test`` to the group
-        ``device``.
+        Maps a command, such as ``"quantize"`` or ``"device test"``, to a ``click.Command``.
+    functions
+        Maps the name of a function of ``tvmrt``, as in ``tvmrt.quantize``, to the function.
     servers
         Names of commands that run until a signal ends them; SIGTERM ends the process at once.
     schemas
@@ -89,6 +85,7 @@ class Plugin:
     summary: str
     requires: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, str] = field(default_factory=dict)
     servers: tuple[str, ...] = ()
     schemas: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, str] = field(default_factory=dict)
@@ -104,6 +101,10 @@ class Plugin:
     board_kernels: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     tolerances: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+# The tables of a plug-in; each key of a table belongs to one plug-in.
+TABLES = tuple(each.name for each in fields(Plugin) if each.default_factory is dict)
 
 
 class Importer:
@@ -280,7 +281,7 @@ def _read() -> _Tables:
 
 def _excluded_names() -> set[str]:
     """Return the plug-in names that the environment variable excludes (written as "-NAME")."""
-    names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    names = [*filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(",")))]
     for name in names:
         if not name.startswith("-"):
             raise ValueError(f"{VARIABLE}: write -{name} to leave the plug-in {name} out")
@@ -319,8 +320,7 @@ def _loaded(name: str, reference: str, skip: Any) -> Plugin | None:
 
 
 def _origin(plugin: Plugin) -> str:
-    references = (r for table in TABLES for r in getattr(plugin, table).values())
-    return next(references, plugin.summary)
+    return next((r for table in TABLES for r in getattr(plugin, table).values()), plugin.summary)
 
 
 def resolve(reference: str) -> Any:

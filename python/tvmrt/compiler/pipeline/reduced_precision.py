@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from tvmrt import plugin
 from tvmrt.compiler import option_rules
 from tvmrt.compiler.calibration import GraphRunner
 from tvmrt.compiler.codegen.target import CROSS, Target, get_target
@@ -57,10 +58,12 @@ def mark_precision(graph: Graph, request: Request) -> list[ReducedPrecision]:
     if not request.calibration:
         rows = reduce_matmul_precision(graph, precision)
         if precision == INT8 and not rows:
+            advice = ", or quantise the network with 'tvmrt quantize'"
+            advice = advice if plugin.has("commands", "quantize") else ""
             warnings.warn(
                 f"{option('precision', 'int8')} has no effect: no matmul of 16 or more rows "
                 f"has int8 or int4 weights; add {option('weights', 'int8')} or "
-                f"{option('weights', 'int4')}",
+                f"{option('weights', 'int4')}{advice}",
                 TvmrtWarning,
                 stacklevel=2,
             )
