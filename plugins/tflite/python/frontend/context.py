@@ -162,12 +162,12 @@ class OpContext(OperatorContext):
 
     def per_tensor(self, tensor: Tensor) -> tuple[np.float32, int]:
         """Return the scale and the zero point of a tensor with per-tensor quantisation."""
-        found = self.quantization(tensor)
-        if found.per_axis:
+        scales = self.quantization(tensor)
+        if scales.per_axis:
             raise UnsupportedError(
                 f"tensor {tensor.name} is quantised per axis; it must be quantised per tensor"
             )
-        return found.scale[0], int(found.zero[0])
+        return scales.scale[0], int(scales.zero[0])
 
 
 def _is_transposed(value: Value) -> bool:

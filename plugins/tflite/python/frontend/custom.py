@@ -44,7 +44,7 @@ def importer_of(record: Any) -> Importer:
 
 
 def _quantization(tensor: Tensor) -> tuple[float | None, int | None]:
-    found = tensor.quantization
-    if found is None or found.per_axis:
+    quantization = tensor.quantization
+    if quantization is None or quantization.per_axis:
         return None, None
-    return float(found.scale[0]), int(found.zero[0])
+    return float(quantization.scale[0]), int(quantization.zero[0])

@@ -156,7 +156,7 @@ def _symbols(
 ) -> np.ndarray:
     """Decode ``count`` symbols. ``shift`` is the width of an entry's symbol or offset field,
     ``first`` the number of bits that index the first table."""
-    padded, found, at = packed + bytes(8), np.empty(count, np.int64), 0
+    padded, values, at = packed + bytes(8), np.empty(count, np.int64), 0
     for i in range(count):
         entry_index, width, entry = 0, first, 0
         while not entry >> (shift + 4):
@@ -170,5 +170,5 @@ def _symbols(
             used = (entry >> shift) & 15
             left, width = max(width - used, 0), used + 1
         at -= left
-        found[i] = entry & ((1 << shift) - 1)
-    return found.astype(dtype)
+        values[i] = entry & ((1 << shift) - 1)
+    return values.astype(dtype)

@@ -22,10 +22,12 @@ def read_map(data: bytes) -> dict[str, Item]:
     """Return the entries of a FlexBuffer map, without nested maps and lists of mixed types.
     Return an empty dict if the bytes are not a map."""
     try:
-        found = flexbuffers.GetRoot(data).AsMap
-        if len(found.Keys) != len(found) or len(found) * len(data) > MAX_WORK:
+        options = flexbuffers.GetRoot(data).AsMap
+        if len(options.Keys) != len(options) or len(options) * len(data) > MAX_WORK:
             return {}
-        values = [(k.AsKeyBytes, _value(v, len(data))) for k, v in zip(found.Keys, found.Values)]
+        values = [
+            (k.AsKeyBytes, _value(v, len(data))) for k, v in zip(options.Keys, options.Values)
+        ]
         return {key.decode("utf-8", "replace"): item for key, item in values if item is not None}
     except _DAMAGE:
         return {}

@@ -145,8 +145,8 @@ def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: d
     if plain and np.unique(ctx.quantization(ctx.tensor(1)).scale).size == 1:
         _check_int8(w)
         q, scale = _symmetric(ctx, x, (1, 2, 3))
-        given = [q, w, ctx.const(1.0, np.float32), None, None]
-        accumulators = ctx.emit("qconv", given, x_zero=0, to="int32", groups=groups, **attrs)
+        operands = [q, w, ctx.const(1.0, np.float32), None, None]
+        accumulators = ctx.emit("qconv", operands, x_zero=0, to="int32", groups=groups, **attrs)
         return _scaled(ctx, ctx.cast(accumulators, "float32"), scale, (-1, 1, 1))
     before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
     unpadded = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0), "groups": groups}

@@ -239,8 +239,8 @@ class GraphImporter(ImportState):
         row = self._custom(op) if op.is_custom else find(op.name)
         if row is None or op.version > row.newest:
             kind = "custom operator " if op.is_custom else ""
-            known = "" if row is None else f", known are those up to {row.newest}"
-            self.problems.append(f"{name} ({kind}{op.name} version {op.version}{known})")
+            newest = "" if row is None else f", known are those up to {row.newest}"
+            self.problems.append(f"{name} ({kind}{op.name} version {op.version}{newest})")
             return nothing
         if lost:
             return nothing
@@ -269,9 +269,9 @@ class GraphImporter(ImportState):
 
     def _custom(self, op: Operator) -> ImporterEntry | None:
         """Return the table row of a user-declared or built-in custom operator."""
-        found = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
-        if found:
-            return ImporterEntry(custom.importer_of(found), op.version)
+        operator = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
+        if operator:
+            return ImporterEntry(custom.importer_of(operator), op.version)
         return None if op.name in BUILTIN else find(op.name)
 
     def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:

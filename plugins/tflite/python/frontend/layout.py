@@ -279,8 +279,8 @@ def dynamic_update_slice(ctx: OpContext) -> Value:
         ])  # fmt: skip
         within = ctx.reshape(within, spread)
         inside = within if inside is None else ctx.emit("logical_and", [inside, within])
-        kept = ctx.emit("max", [ctx.emit("min", [at, last]), zero])
-        update = ctx.emit("gather", [update, kept], axis=axis)
+        clamped = ctx.emit("max", [ctx.emit("min", [at, last]), zero])
+        update = ctx.emit("gather", [update, clamped], axis=axis)
     return ctx.emit("where", [ctx.const(True) if inside is None else inside, update, x])
 
 

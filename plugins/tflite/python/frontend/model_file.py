@@ -214,8 +214,8 @@ class _Reader:
         if offset > 1:
             at = self.file.check(offset, size)
             return memoryview(self.file.data)[at : at + size]
-        found = table.numbers(0, "B")
-        return memoryview(b"" if found is None else found)
+        numbers = table.numbers(0, "B")
+        return memoryview(b"" if numbers is None else numbers)
 
     def _subgraph(self, table: Table) -> Subgraph:
         tensors = [self._tensor(i, t) for i, t in enumerate(table.tables(0))]
@@ -238,8 +238,8 @@ class _Reader:
 
     def _indices(self, table: Table, field: int, count: int, minimum: int = 0) -> tuple[int, ...]:
         """Return a vector of tensor indices, all below ``count``; -1 is an omitted tensor."""
-        found = table.numbers(field, "i")
-        indices = () if found is None else tuple(int(i) for i in found)
+        numbers = table.numbers(field, "i")
+        indices = () if numbers is None else tuple(int(i) for i in numbers)
         for i in indices:
             if not minimum <= i < count:
                 raise self.file.damaged(f"there is no tensor {i} in a graph of {count}")
@@ -305,8 +305,8 @@ class _Reader:
         )
 
     def _shape(self, table: Table, field: int, name: str, minimum: int) -> tuple[int, ...]:
-        found = table.numbers(field, "i")
-        shape = () if found is None else tuple(int(n) for n in found)
+        numbers = table.numbers(field, "i")
+        shape = () if numbers is None else tuple(int(n) for n in numbers)
         if any(n < minimum for n in shape) or abs(prod(shape)) >= MAX_ELEMENTS or len(shape) > 8:
             raise self.file.damaged(f"tensor {name} has the shape {list(shape)}")
         return shape

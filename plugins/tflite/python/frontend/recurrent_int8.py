@@ -107,8 +107,10 @@ class _Cell:
         else:
             enter = ctx.emit("sub", [ctx.const(32767, np.int32), forget])
         new = self._tanh(parts[CELL], -12)
-        kept = self._product(forget, c, 15)
-        c = self._saturate_int16(ctx.emit("add", [kept, self._product(enter, new, 30 + self.cell)]))
+        remembered = self._product(forget, c, 15)
+        c = self._saturate_int16(
+            ctx.emit("add", [remembered, self._product(enter, new, 30 + self.cell)])
+        )
         clip = ctx.options["cell_clip"]
         if clip > 0:
             bound = int(min(clip / 2.0**self.cell, 32767))

@@ -100,8 +100,8 @@ def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Val
             ctx, ctx.slice_axis(rows, 0, 1, count - 1), [product], False, step
         )
     y = clamp_and_cast(ctx, rescale(ctx.cast(product, "int64")), zero)
-    kept = [1 if a in axes else n for a, n in enumerate(x.shape)]
-    return ctx.reshape(y, kept) if keep else y
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
+    return ctx.reshape(y, shape) if keep else y
 
 
 @tflite_op(ARG_MAX=3, ARG_MIN=3)

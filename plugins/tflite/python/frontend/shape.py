@@ -19,8 +19,8 @@ from tvmrt.plugins.tflite.frontend.registry import tflite_op
 def reshape(ctx: OpContext) -> Value:
     x = ctx.required(0)
     given = ctx.options["new_shape"]
-    known = ctx.input(1)
-    if known is not None and (known.is_constant or known in ctx.importer.sizes.extents):
+    operand = ctx.input(1)
+    if operand is not None and (operand.is_constant or operand in ctx.importer.sizes.extents):
         given = ctx.int_operand(1, "the shape")
     elif given is None:
         given = list(ctx.result().shape)

@@ -48,8 +48,8 @@ def densify(
 
 
 def _ints(table: Table, field: int) -> list[int]:
-    found = table.numbers(field, "i")
-    return [] if found is None else [int(n) for n in found]
+    numbers = table.numbers(field, "i")
+    return [] if numbers is None else [int(n) for n in numbers]
 
 
 def _expand_level(
@@ -76,5 +76,5 @@ def _union(level: Table, field: int) -> np.ndarray:
     """Return a vector of one of the format's three integer types, as int64."""
     kind = {1: "i", 2: "H", 3: "B"}.get(level.number(field, "B"))
     table = level.table(field + 1)
-    found = None if kind is None or table is None else table.numbers(0, kind)
-    return np.zeros(0, np.int64) if found is None else found.astype(np.int64)
+    values = None if kind is None or table is None else table.numbers(0, kind)
+    return np.zeros(0, np.int64) if values is None else values.astype(np.int64)

@@ -154,8 +154,8 @@ class _ProgramBuilder:
         )
 
     def _data_dependent_dims(self, *symbols: Symbol) -> dict[Symbol, Access]:
-        found = sorted((s for s in symbols if s.source is not None), key=lambda s: s.name)
-        return {s: self._access_of(s.source) for s in found}
+        data_dependent = sorted((s for s in symbols if s.source is not None), key=lambda s: s.name)
+        return {s: self._access_of(s.source) for s in data_dependent}
 
     def _lower_group(self, group: Group) -> None:
         if get_op(group.root.op).kind == VIEW:

@@ -181,10 +181,12 @@ def _move_to_pools(sources: Sources, places: WeightPlacement) -> None:
             sources.resident.append(buffer)
 
 
-def _constants_of_other_networks(sources: Sources, known: Mapping[tuple, str]) -> dict[Buffer, str]:
+def _constants_of_other_networks(
+    sources: Sources, symbols: Mapping[tuple, str]
+) -> dict[Buffer, str]:
     """Return the constants that other networks already define, with their symbols."""
     keys = {buffer: content_key(buffer) for buffer in sources.weight_buffers}
-    return {buffer: known[key] for buffer, key in keys.items() if key in known}
+    return {buffer: symbols[key] for buffer, key in keys.items() if key in symbols}
 
 
 def _ops_header(prefix: str, sources: Sources, options: Options, declared: list[str]) -> str:

@@ -56,7 +56,7 @@ def _longest_chain(
     is_forced: bool | None,
 ) -> tuple[Step, int]:
     """Return the longest chain that starts with a step (or that step alone), and the next index."""
-    found, end = program.steps[begin], begin + 1
+    chain, end = program.steps[begin], begin + 1
     while end < len(program.steps) and end - begin < MAX_CHAIN_LAYERS:
         before, after = program.steps[end - 1 : end + 1]
         if last_use[before.writes[0].buffer] != end or not statically_known_true(
@@ -68,8 +68,8 @@ def _longest_chain(
         longer = _fuse(program.steps[begin : end + 1], target)
         if not is_forced and not longer.lowering.fits_cache:
             break
-        found, end = longer, end + 1
-    return found, end
+        chain, end = longer, end + 1
+    return chain, end
 
 
 def _can_chain(before: Step, after: Step) -> bool:

@@ -82,8 +82,8 @@ class Placement:
         choices = [*(pool.name for pool in pools), FLASH]
         for pattern, pool in self.patterns.items():
             if pool not in choices and not _flash_section(pool):
-                given = option("place", {pattern: pool})
-                raise ValueError(f"{given}: unknown pool; choose from "
+                text = option("place", {pattern: pool})
+                raise ValueError(f"{text}: unknown pool; choose from "
                 f"{', '.join(choices)} and flash@SECTION")  # fmt: skip
 
     def pool_of(self, name: str) -> str | None:

@@ -135,8 +135,8 @@ def _unknown_call(source: str, code: _Code) -> str:
         return f"{_RESERVED}() takes memory of a size that the operator does not declare"
     parameters = set(re.findall(r"\(\s*\*\s*(\w+)\s*\)", source))
     for name in _CALLED.findall(_plain(source)):
-        known = name in code.bodies or name in parameters or _COMPUTES.fullmatch(name)
-        if not known and not any(p.fullmatch(name) for p in _PATTERNS.values()):
+        is_known = name in code.bodies or name in parameters or _COMPUTES.fullmatch(name)
+        if not is_known and not any(p.fullmatch(name) for p in _PATTERNS.values()):
             return f"{name}() is not part of the operator's code, so what it does is unknown"
     return ""
 

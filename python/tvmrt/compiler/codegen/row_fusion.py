@@ -344,12 +344,12 @@ def find_plans(program: Program, target: Target) -> list[Candidate]:
     Sizes are those of complete plans in one pool.
     """
     chains = find_row_chains(program)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for choice in _choices(program, target, chains):
         candidate = _planned(program, target, chains, choice)
-        if not found or candidate[0].ram_bytes < found[-1][0].ram_bytes:
-            found.append(candidate)
-    return found
+        if not candidates or candidate[0].ram_bytes < candidates[-1][0].ram_bytes:
+            candidates.append(candidate)
+    return candidates
 
 
 def _choices(

@@ -326,8 +326,8 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     added: Target | None = plugin.find("targets", name)
     if added is not None:
         return added
-    known = suggestion(OTHER_NAMES.get(name.lower(), name), target_names())
-    raise ValueError(f"{option('target', name)} is not known; {known}")
+    advice = suggestion(OTHER_NAMES.get(name.lower(), name), target_names())
+    raise ValueError(f"{option('target', name)} is not known; {advice}")
 
 
 def _family(

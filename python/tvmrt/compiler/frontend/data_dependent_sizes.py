@@ -42,10 +42,10 @@ class DataDependentSizes:
         key, mask, factor = self._values.count(scalar)
         guards = {None, builder.guard and (self._values.of(builder.guard[0]), builder.guard[1])}
         for guard in guards:
-            for known in self._known.get((key, guard), ()):
-                extent = known.extent * factor
+            for earlier in self._known.get((key, guard), ()):
+                extent = earlier.extent * factor
                 fits = lower_bound(extent) >= low and upper_bound(extent) <= upper_bound(high)
-                if fits and _is_in_graph(builder, known.source):
+                if fits and _is_in_graph(builder, earlier.source):
                     return extent
         if mask is not None and factor != 1:
             scalar, high = emit("count_nonzero", [mask]), prod(mask.shape)

@@ -276,8 +276,8 @@ class Dims:
 
     def implied_bound(self, name: str) -> int | None:
         """Return the upper bound of a data-dependent size as far as the network implies one."""
-        found = self._narrowed.get(name)
-        return found.high if found is not None and found.high else None
+        narrowed = self._narrowed.get(name)
+        return narrowed.high if narrowed is not None and narrowed.high else None
 
     def _required_extent(self, name: str) -> tuple[SymInt | None, str]:
         """Return the extent that a data-dependent size must equal, in terms of sizes known before
@@ -289,13 +289,13 @@ class Dims:
             unknown = [n for n in (other, *symbols) if n not in self._symbols and n not in self]
             if unknown != [name]:
                 continue
-            known = {n: self._extent_by_name(n) for n in symbols if n != name}
+            extents = {n: self._extent_by_name(n) for n in symbols if n != name}
             if other == name:
-                return as_extent(value_at(sizes.same, known)), sizes.node
-            zero = sizes.same.substitute(known) - self._extent_by_name(other)
-            found = solve(zero, symbols[name])
-            if found is not None:
-                return found, sizes.node
+                return as_extent(value_at(sizes.same, extents)), sizes.node
+            zero = sizes.same.substitute(extents) - self._extent_by_name(other)
+            solution = solve(zero, symbols[name])
+            if solution is not None:
+                return solution, sizes.node
         return None, ""
 
     def _extent_by_name(self, name: str) -> SymInt:

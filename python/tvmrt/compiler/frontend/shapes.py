@@ -33,16 +33,16 @@ def default_window(rank: int, **others: Any) -> dict:
 def infer_extent(x: Value, others: Sequence[SymInt]) -> SymInt | None:
     """Return the extent that completes the others to x's elements; None if there is none. If
     divisibility depends on dynamic sizes, it is the quotient for divisible ones."""
-    known = prod(others)
-    if not symbols_of(known):
-        return None if known == 0 else _exact_quotient(x.type.size, known)
+    product = prod(others)
+    if not symbols_of(product):
+        return None if product == 0 else _exact_quotient(x.type.size, product)
     # an extent in both shapes may be 0, so divide without it
     left = list(x.shape)
     for n in others:
         if n in left:
             left.remove(n)
-            known = exact_quotient(known, n)
-    return _exact_quotient(prod(left), known) if known else None
+            product = exact_quotient(product, n)
+    return _exact_quotient(prod(left), product) if product else None
 
 
 def _exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
@@ -69,8 +69,8 @@ def slice_range(extent: SymInt, start: SymInt, end: SymInt, step: int) -> tuple[
         count = sym_min(ceil_div(sym_max(first - last, 0), -step), extent)
         return (first if upper_bound(count) else 0), count
     if not symbols_of(extent, start, end):
-        found = range(extent)[start:end:step]
-        return (found.start if found else 0), len(found)
+        indices = range(extent)[start:end:step]
+        return (indices.start if indices else 0), len(indices)
     first, last = (_clamp_index(n, extent) for n in (start, end))
     return first, ceil_div(sym_max(last - first, 0), step)
 

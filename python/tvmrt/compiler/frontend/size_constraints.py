@@ -47,16 +47,16 @@ class SizeConstraints:
 def narrow_sizes(constraints: SizeConstraints, assumed: Assumptions) -> SizeConstraints | None:
     """Return the restrictions with those that the assumptions of an import add; None if they add
     none."""
-    found = solve_conditions(assumed.conditions)
-    _add_bounds(found, assumed)
-    for symbol in () if found else assumed.may_be_empty:
+    solution = solve_conditions(assumed.conditions)
+    _add_bounds(solution, assumed)
+    for symbol in () if solution else assumed.may_be_empty:
         if symbol.name not in constraints.narrowed:
-            found[symbol.name] = ValidSizes(0, symbol.high), ""
-    checked = () if found else _satisfiable_conditions(assumed.conditions)
-    if not (found or checked):
+            solution[symbol.name] = ValidSizes(0, symbol.high), ""
+    checked = () if solution else _satisfiable_conditions(assumed.conditions)
+    if not (solution or checked):
         return None
-    narrowed = {name: sizes for name, (sizes, _) in found.items()}
-    reasons = {name: node for name, (_, node) in found.items() if node}
+    narrowed = {name: sizes for name, (sizes, _) in solution.items()}
+    reasons = {name: node for name, (_, node) in solution.items() if node}
     # conditions refer to the current dimensions: after narrowing they are found again
     known = () if narrowed else constraints.checked
     return SizeConstraints(
@@ -296,11 +296,11 @@ def emit_size_checks(builder: Builder, conditions: Sequence[Condition]) -> None:
         zeros, sizes = tuple(c.zero for c in those), tuple(s.extent for s in symbols)
         name = those[0].node
         builder.sources, builder.guard = (name,), None
-        found = builder.emit("extents", [], name, values=zeros, shape=(len(zeros),))
-        given = builder.emit("extents", [], name, values=sizes, shape=(len(sizes),))
+        zeros_value = builder.emit("extents", [], name, values=zeros, shape=(len(zeros),))
+        actual = builder.emit("extents", [], name, values=sizes, shape=(len(sizes),))
         builder.emit(
             "require",
-            [found, given],
+            [zeros_value, actual],
             name,
             expected=(0,) * len(zeros),
             where=f"node {name}, sizes [{', '.join(s.name for s in symbols)}]",

@@ -66,11 +66,11 @@ class KnownSizes:
         """Return the elements of a constant or of a tensor computed from sizes; else None."""
         if value is None or not _is_tracked(value):
             return None
-        found = self.extents.get(value) if value.data is None else value.data
-        if found is None:
+        elements = self.extents.get(value) if value.data is None else value.data
+        if elements is None:
             return self.expressions.get(value)
-        numbers = [leaf(each, value.dtype.name) for each in found.reshape(-1).tolist()]
-        return object_array(numbers, found.shape)
+        numbers = [leaf(each, value.dtype.name) for each in elements.reshape(-1).tolist()]
+        return object_array(numbers, elements.shape)
 
 
 def _is_tracked(value: Value) -> bool:
@@ -110,23 +110,23 @@ def _tracked(ctx: OperatorContext, value: Any, evaluator: ElementEvaluator) -> A
     if not isinstance(value, Value) or value.data is not None or sizes.vary(value):
         return value
     try:
-        found = evaluator.evaluate(value)
+        elements = evaluator.evaluate(value)
     except UndefinedSize as problem:
         sizes.undefined[value] = str(problem)
         return value
-    if found is None:
+    if elements is None:
         return value
     numbers: Any = None
     if value.dtype.is_int:
-        numbers = extents_of(ctx, found)
+        numbers = extents_of(ctx, elements)
         if numbers is not None:
-            return ctx.integer_tensor(object_array(numbers, found.shape), value.dtype.name)
+            return ctx.integer_tensor(object_array(numbers, elements.shape), value.dtype.name)
     else:
-        numbers = [_constant_number(expr) for expr in found.flat]
+        numbers = [_constant_number(expr) for expr in elements.flat]
         if None not in numbers:
-            array = np.asarray(numbers, value.dtype.numpy).reshape(found.shape)
+            array = np.asarray(numbers, value.dtype.numpy).reshape(elements.shape)
             return constant(array, value.name, value.type.source)
-    sizes.expressions[value] = found
+    sizes.expressions[value] = elements
     return value
 
 
@@ -172,20 +172,20 @@ class ElementEvaluator:
         return self._found[key]
 
     def _evaluate(self, value: Value, depth: int, is_size: bool) -> Elements | None:
-        found, node = self._sizes.elements(value), value.producer
-        if found is not None or value.data is not None:
-            return found
+        elements, node = self._sizes.elements(value), value.producer
+        if elements is not None or value.data is not None:
+            return elements
         if value in self._sizes.undefined:
             raise UndefinedSize(self._sizes.undefined[value])
         if node is not None and self._enters(node):
-            found = self._count(value, node)
-            rule = None if found is not None or symbols_of(node.attrs) else _rule_of(node)
+            elements = self._count(value, node)
+            rule = None if elements is not None or symbols_of(node.attrs) else _rule_of(node)
             moves = rule is not None and rule is not _pointwise and rule is not _reduced
             if rule is not None:
-                found = rule(node, lambda v: self.elements(v, depth + 1, is_size and moves))
-        if found is None:
-            found = self._bounded(value, is_size)
-        return None if found is None else np.asarray(found, object).reshape(value.shape)
+                elements = rule(node, lambda v: self.elements(v, depth + 1, is_size and moves))
+        if elements is None:
+            elements = self._bounded(value, is_size)
+        return None if elements is None else np.asarray(elements, object).reshape(value.shape)
 
     def _count(self, value: Value, node: Node) -> Elements | None:
         """Return a number of elements that a run counts; None for anything else."""
@@ -227,13 +227,13 @@ def _rule_of(node: Node) -> Rule | None:
 
 def _all_elements(node: Node, find: Find) -> list[Elements] | None:
     """Return the elements of all operands; None if one is unknown."""
-    found = []
+    elements = []
     for value in node.inputs:
         part = find(value)
         if part is None:
             return None
-        found.append(part)
-    return found
+        elements.append(part)
+    return elements
 
 
 def _elementwise(function: Callable, *operands: Elements) -> Elements:
@@ -248,10 +248,10 @@ def _pointwise(node: Node, find: Find) -> Elements | None:
     types = {v.dtype.name for v in (*node.inputs, *node.outputs) if v is not None}
     if types & {*FLOATS, *HALF} and not node.has(Trait.EXACT) and node.op not in _ROUNDED:
         raise inexact_error(node.op, *operands[0].flat)
-    found = _elementwise(lambda *x: combine(node.op, x, dtype, node.attrs), *operands)
-    for expr in found.flat:
+    results = _elementwise(lambda *x: combine(node.op, x, dtype, node.attrs), *operands)
+    for expr in results.flat:
         require_defined(expr)
-    return found
+    return results
 
 
 def _slices(x: Elements, axis: int) -> list[Elements]:
@@ -301,8 +301,8 @@ def _cumulative(node: Node, find: Find) -> Elements | None:
     if node.attrs["exclusive"] and parts:
         first = object_array([leaf(start, dtype)] * parts[0].size, parts[0].shape)
         totals = [first, *totals[:-1]]
-    found = totals[:: -1 if node.attrs["reverse"] else 1]
-    return np.stack(found, axis) if found else x
+    sums = totals[:: -1 if node.attrs["reverse"] else 1]
+    return np.stack(sums, axis) if sums else x
 
 
 def _moved(node: Node, find: Find) -> Elements | None:
@@ -313,8 +313,8 @@ def _moved(node: Node, find: Find) -> Elements | None:
     x = find(first)
     if x is None:
         return None
-    found = node.operator.evaluate([x, *(v.data for v in others if v is not None)], node.attrs)
-    return None if found is None else found[0]
+    result = node.operator.evaluate([x, *(v.data for v in others if v is not None)], node.attrs)
+    return None if result is None else result[0]
 
 
 def _concatenated(node: Node, find: Find) -> Elements | None:
@@ -330,8 +330,8 @@ def _sliced(node: Node, find: Find) -> Elements | None:
     for part in () if joined is None else joined.inputs:
         extent = part.shape[0]  # type: ignore[union-attr]
         if isinstance(extent, int) and start + size <= extent:
-            found = find(part)
-            return None if found is None else found[start : start + size]
+            elements = find(part)
+            return None if elements is None else elements[start : start + size]
         if not isinstance(extent, int) or start < extent:
             break
         start -= extent
@@ -351,8 +351,8 @@ def _scattered(node: Node, find: Find) -> Elements | None:
     x, indices, updates = find(node.inputs[0]), node.inputs[1], find(node.inputs[2])
     if x is None or updates is None or indices is None or indices.data is None:
         return None
-    found = node.operator.evaluate([x, indices.data, updates], node.attrs)
-    return None if found is None else found[0]
+    result = node.operator.evaluate([x, indices.data, updates], node.attrs)
+    return None if result is None else result[0]
 
 
 _RULES: dict[str, Rule] = {

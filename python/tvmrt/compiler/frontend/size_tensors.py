@@ -38,14 +38,14 @@ def _is_extent(expr: SizeExpr) -> bool:
 
 def to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt | None:
     """Return an integer as an extent, exact or data-dependent; None if it is unbounded."""
-    found = extents_of(ctx, np.asarray(expr, object))
-    return None if found is None else found[0]
+    value = extents_of(ctx, np.asarray(expr, object))
+    return None if value is None else value[0]
 
 
 def _to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt:
-    found = exact_extent(expr)
-    if found is not None:
-        return found
+    extent = exact_extent(expr)
+    if extent is not None:
+        return extent
     low, high = bounds(expr)  # type: ignore[misc]
     if high > MAX_BOUND and any(s.is_unbounded for s in expr.symbols):
         high = INT_MAX  # has no bound either: each run checks it
@@ -59,12 +59,12 @@ def emit_expression(ctx: OperatorContext, expr: SizeExpr) -> Value:
     Float32 operators are computed in float64, which rounds to the same float32, so that no C
     compiler fuses two of them.
     """
-    found: dict[bytes, Value] = {}
+    values: dict[bytes, Value] = {}
 
     def visit(each: SizeExpr) -> Value:
-        if each.key not in found:
-            found[each.key] = _emit_operator(ctx, each, [visit(o) for o in each.operands])
-        return found[each.key]
+        if each.key not in values:
+            values[each.key] = _emit_operator(ctx, each, [visit(o) for o in each.operands])
+        return values[each.key]
 
     return visit(expr)
 

@@ -39,8 +39,8 @@ class Custom(Op):
 
     contract = Contract("inputs*: any[*]", "operator: object, scalars: object, layouts?: object")
 
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return known["operator"].result_types(known["inputs"], known["scalars"])
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType]:
+        return bindings["operator"].result_types(bindings["inputs"], bindings["scalars"])
 
     def evaluate(self, arrays: Sequence[np.ndarray | None], attrs: dict[str, Any]):
         return attrs["operator"].evaluate(arrays, attrs["scalars"])
@@ -56,13 +56,13 @@ class Composed(Op):
 
     contract = Contract("inputs*: any[*]", "operator: object, values: object, graph: object")
 
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        inside: Graph = known["graph"]
-        types = [t for t in known["inputs"] if t is not None]
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType]:
+        inside: Graph = bindings["graph"]
+        types = [t for t in bindings["inputs"] if t is not None]
         expected = [v.type for v in inside.inputs]
         if types != expected:
             raise ValueError(
-                f"{known['operator'].name} was composed for {', '.join(map(str, expected))}, "
+                f"{bindings['operator'].name} was composed for {', '.join(map(str, expected))}, "
                 f"not for {', '.join(map(str, types))}"
             )
         return [v.type for v in inside.outputs]

@@ -56,21 +56,21 @@ class Loop(Op):
         "backward: object, round?: object, grows?: object, extents: object",
     )
 
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        body: Graph = known["body"]
-        carried, sliced, upper_bound = known["carried"], known["sliced"], known["most"]
-        grows: tuple[Growth, ...] = known.get("grows") or ()
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType]:
+        body: Graph = bindings["body"]
+        carried, sliced, upper_bound = bindings["carried"], bindings["sliced"], bindings["most"]
+        grows: tuple[Growth, ...] = bindings.get("grows") or ()
         expected = [
             _stack_type(v.type, upper_bound) if carried <= i < carried + sliced else v.type
             for i, v in enumerate(body.inputs[1:])
         ]
         expected = _with_extents(expected, {(g.carried, g.axis): g.first for g in grows})
-        actual = list(known["values"])
+        actual = list(bindings["values"])
         if actual != expected:
             raise ValueError(
                 f"a loop takes {', '.join(map(str, expected))}, not {', '.join(map(str, actual))}"
             )
-        body_types = [v.type for v in body.outputs[known["conditional"] :]]
+        body_types = [v.type for v in body.outputs[bindings["conditional"] :]]
         inside = [v.type for v in body.inputs[1:]]
         before = _mask_growing_axes(inside[:carried], grows)
         if _mask_growing_axes(body_types[:carried], grows) != before:
@@ -81,7 +81,7 @@ class Loop(Op):
             _max_type(type.with_source(after.source), i, grows)
             for i, (type, after) in enumerate(zip(inside[:carried], body_types))
         ]
-        by_name = {s.name: s for s in symbols_of(known["extents"])}
+        by_name = {s.name: s for s in symbols_of(bindings["extents"])}
         outside = [_type_outside_body(type, by_name) for type in (*left, *collected)]
         return [*outside, scalar, *[scalar] * len(grows)]
 

@@ -23,5 +23,5 @@ class OnnxNode(Op):
 
     contract = Contract("inputs*: any[*]", "node: text, opsets: text, types: text")
 
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return types_of_text(known["types"])
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType]:
+        return types_of_text(bindings["types"])

@@ -104,9 +104,9 @@ class Op:
         """
         return self.results(self.contract.bind(types, attrs, data, open))
 
-    def results(self, known: Mapping[str, Any]) -> list[TensorType] | None:
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType] | None:
         """Return the types of the outputs from the values of the contract's names."""
-        return self.contract.result_types(known)
+        return self.contract.result_types(bindings)
 
     def evaluate(
         self, arrays: Sequence[np.ndarray | None], attrs: dict[str, Any]
@@ -189,7 +189,7 @@ def normalize_axis(axis: int, rank: int) -> int:
 
 def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
     """Return axes counted from the front. Raise ValueError for one outside the rank or twice."""
-    found = {normalize_axis(axis, rank) for axis in axes}
-    if len(found) != len(axes):
+    normalized = {normalize_axis(axis, rank) for axis in axes}
+    if len(normalized) != len(axes):
         raise ValueError(f"axes {axes} name an axis twice")
-    return found
+    return normalized

@@ -41,8 +41,8 @@ def add_quantization(graph: Graph) -> None:
     are quantised, both with one constant scale. Transposed and reshaped tensors keep theirs."""
     consumers = graph.consumers()
     for value in graph.inputs:
-        found = _read_as(value, consumers)
-        read = found.pop() if len(found) == 1 else None
+        quantizations = _read_as(value, consumers)
+        read = quantizations.pop() if len(quantizations) == 1 else None
         if read is not None:
             graph.input_quantization.setdefault(value.name, read)
     for value, name in zip(graph.outputs, graph.output_names):
@@ -56,14 +56,14 @@ def add_quantization(graph: Graph) -> None:
 
 def _read_as(value: Value, consumers: dict[Value, list[Node]]) -> set[PerTensor | None]:
     """Return how the readers of a value dequantise it; None if one of them does not."""
-    found: set[PerTensor | None] = set()
+    quantizations: set[PerTensor | None] = set()
     for node in consumers.get(value, ()):
         if node.op in _MOVES and node.inputs[0] is value:
-            found |= _read_as(node.output, consumers)
+            quantizations |= _read_as(node.output, consumers)
         else:
             is_read = node.op == "dequantize" and node.inputs[0] is value
-            found.add(_per_tensor(node) if is_read else None)
-    return found
+            quantizations.add(_per_tensor(node) if is_read else None)
+    return quantizations
 
 
 _MOVES = ("reshape", "transpose")

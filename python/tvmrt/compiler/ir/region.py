@@ -213,9 +213,9 @@ class RegionOp(Op):
 
     contract = Contract("inputs*: any[*]", "region: object")
 
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        region: Region = known["region"]
-        types, expected = known["inputs"], [v.type for v in region.inputs]
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType]:
+        region: Region = bindings["region"]
+        types, expected = bindings["inputs"], [v.type for v in region.inputs]
         if list(types) != expected:
             raise ValueError(
                 f"region {region.symbol} takes {', '.join(map(str, expected))}, "

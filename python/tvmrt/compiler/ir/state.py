@@ -24,8 +24,8 @@ class BeginState(Op):
 
     contract = Contract("first+: constant any[*]")
 
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return [TensorType((1,), DTYPES["uint8"]), *known["first"]]
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType]:
+        return [TensorType((1,), DTYPES["uint8"]), *bindings["first"]]
 
 
 class States:

@@ -17,29 +17,29 @@ def verify(graph: Graph, after: str, open: bool = False) -> None:
     ``open``: nodes may lack attributes and have others, as in a region that its device has
     rewritten.
     """
-    known: set[Value] = set()
+    defined: set[Value] = set()
     for value in graph.inputs:
-        _check_source(value, known, after)
+        _check_source(value, defined, after)
     checked_constants: set[Value] = set()  # constants that have been checked
     for node in graph.nodes:
         for value in node.operands():
             if value.data is not None:
                 _check_constant(value, checked_constants, after)
-            elif value not in known:
+            elif value not in defined:
                 raise ValueError(f"after {after}: {node!r} reads {value!r} before it is computed")
         _check_guard(node, after)
         _check_types(node, after, open)
         for value in node.outputs:
-            if value.producer is not node or value in known:
+            if value.producer is not node or value in defined:
                 raise ValueError(f"after {after}: {value!r} has more than one producer")
-            known.add(value)
-    _check_outputs(graph, known, checked_constants, after, open)
+            defined.add(value)
+    _check_outputs(graph, defined, checked_constants, after, open)
 
 
-def _check_source(value: Value, known: set[Value], after: str) -> None:
-    if value in known:
+def _check_source(value: Value, defined: set[Value], after: str) -> None:
+    if value in defined:
         raise ValueError(f"after {after}: input {value!r} is listed twice")
-    known.add(value)
+    defined.add(value)
     problem = size_problem(value.shape)
     if problem is not None:
         raise ValueError(f"input {value.name} is {value.type}; {problem}")
@@ -65,12 +65,12 @@ def _check_guard(node: Node, after: str) -> None:
 
 
 def _check_outputs(
-    graph: Graph, known: set[Value], checked_constants: set[Value], after: str, open: bool
+    graph: Graph, defined: set[Value], checked_constants: set[Value], after: str, open: bool
 ) -> None:
     for name, value in zip(graph.output_names, graph.outputs):
         if value.data is not None:
             _check_constant(value, checked_constants, after)
-        elif value not in known:
+        elif value not in defined:
             raise ValueError(f"after {after}: output {name} ({value!r}) is never computed")
     if len(graph.outputs) != len(graph.output_names):
         raise ValueError(

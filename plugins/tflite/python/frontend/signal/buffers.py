@@ -59,8 +59,8 @@ def _skip_unless(ctx: OpContext, ready: Value) -> None:
 
 
 def _given(options: bytes) -> int:
-    given = read_map(options).get("cycles_max", 0)
-    return given if isinstance(given, int) and 0 < given < 2**31 else 0
+    cycles = read_map(options).get("cycles_max", 0)
+    return cycles if isinstance(cycles, int) and 0 < cycles < 2**31 else 0
 
 
 def _cycles(ctx: OpContext) -> int:

@@ -76,8 +76,8 @@ _SUBTRACTION = (
 def subtraction(ctx: OpContext) -> list[Value]:
     """Subtract a noise estimate from x, but keep at least a share of x; also return the estimate.
     It is a running mean over the runs; odd channels have their own smoothing factors."""
-    x, given = operand(ctx, 0, "uint32", 1), integer_options(ctx, *_SUBTRACTION)
-    option = dict(zip(_SUBTRACTION, given))
+    x, options = operand(ctx, 0, "uint32", 1), integer_options(ctx, *_SUBTRACTION)
+    option = dict(zip(_SUBTRACTION, options))
     for name in ("smoothing_bits", "spectral_subtraction_bits"):
         check_range(name, option[name], 0, 31)
     for name in (*_SUBTRACTION[:4], "min_signal_remaining"):
@@ -104,11 +104,11 @@ def subtraction(ctx: OpContext) -> list[Value]:
     rest = factors("one_minus_smoothing", "alternate_one_minus_smoothing")
     old = ctx.emit("wide_product", [before, rest])
     noise = shift_to_uint32(ctx.emit("add", [new, old]))
-    known = ctx.emit("min", [noise, raised])
+    noise_level = ctx.emit("min", [noise, raised])
     if option["clamping"]:
-        noise = known
+        noise = noise_level
     remaining = ctx.const(option["min_signal_remaining"], np.uint32)
     least = shift_to_uint32(ctx.emit("wide_product", [x, remaining]))
-    left = ctx.emit("shift_right", [ctx.emit("sub", [raised, known]), bits])
+    left = ctx.emit("shift_right", [ctx.emit("sub", [raised, noise_level]), bits])
     ctx.importer.set_state(state, noise)
     return [ctx.emit("max", [left, least]), noise]

@@ -10,11 +10,11 @@ from tvmrt.plugins.tflite.frontend.flexbuffer import read_map
 
 def integer_options(ctx: OpContext, *names: str) -> list[int]:
     """Return integer options by name. Raises ValueError if one is missing."""
-    given = read_map(ctx.op.custom_options)
-    missing = [n for n in names if not isinstance(given.get(n), int) or abs(given[n]) >= 2**31]
+    options = read_map(ctx.op.custom_options)
+    missing = [n for n in names if not isinstance(options.get(n), int) or abs(options[n]) >= 2**31]
     if missing:
         raise ValueError(f"its options lack the integer {', '.join(missing)}")
-    return [int(given[name]) for name in names]
+    return [int(options[name]) for name in names]
 
 
 def check_range(name: str, value: int, low: int, high: int) -> int:

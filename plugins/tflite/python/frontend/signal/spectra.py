@@ -32,14 +32,14 @@ def auto_scale(ctx: OpContext) -> list[Value]:
     return ctx.emit_many("signal_auto_scale", [x])
 
 
-def _length(given: int) -> int:
+def _length(length: int) -> int:
     """Return a supported transform length. Raises UnsupportedError for others."""
-    if given % 2 or not 4 <= given <= MAX_LENGTH or radices(given // 2) is None:
+    if length % 2 or not 4 <= length <= MAX_LENGTH or radices(length // 2) is None:
         raise UnsupportedError(
-            f"a transform over {given} elements; it must be an even number up to {MAX_LENGTH} "
+            f"a transform over {length} elements; it must be an even number up to {MAX_LENGTH} "
             "with no prime factors but 2, 3 and 5"
         )
-    return given
+    return length
 
 
 @tflite_op(SignalRfft=1)

@@ -110,12 +110,12 @@ _ALWAYS_PRINTED = frozenset("batch hi kind lo source stride x_signed x_zero zero
 
 def without_zeros(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the members of a static struct that are not zero, and those of ``_ALWAYS_PRINTED``."""
-    kept = {
+    members = {
         name: without_zeros(value) if isinstance(value, Mapping) else value
         for name, value in fields.items()
         if not _is_zero(value) or name in _ALWAYS_PRINTED
     }
-    return kept or dict([*fields.items()][:1])
+    return members or dict([*fields.items()][:1])
 
 
 def _is_zero(value: object) -> bool:
@@ -225,7 +225,7 @@ def name_layers(text: str, definitions: Iterable[object]) -> str:
     structs = {d.placeholder: d.symbol for d in definitions if isinstance(d, LayerStruct)}
     if not structs:
         return text
-    return re.sub(r"\btvmrt_layer_[0-9a-f]{16}\b", lambda found: structs[found[0]], text)
+    return re.sub(r"\btvmrt_layer_[0-9a-f]{16}\b", lambda match: structs[match[0]], text)
 
 
 def share_layer(

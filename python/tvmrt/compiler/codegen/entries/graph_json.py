@@ -193,7 +193,7 @@ def _boundary_types(program: Program) -> dict:
     return {**{b: (n, t) for b, n, t in inputs}, **symbolic_dims.output_types(program)}
 
 
-def _known_outputs(program: Program, operands, known: set[Symbol]) -> dict:
+def _known_outputs(program: Program, operands, available: set[Symbol]) -> dict:
     """Return name and type of dynamic outputs whose dimensions are known, by operand index."""
     types = symbolic_dims.output_types(program)
     return {
@@ -202,7 +202,7 @@ def _known_outputs(program: Program, operands, known: set[Symbol]) -> dict:
         if isinstance(b, Buffer)
         and b.kind == OUTPUT
         and symbols_of(types[b][1].shape)
-        and symbols_of(types[b][1].shape) <= known
+        and symbols_of(types[b][1].shape) <= available
     }
 
 
@@ -287,7 +287,7 @@ def _pointers(
     return pointers
 
 
-def _data_text(program: Program, item, index: int, options, known: set[Symbol]) -> str:
+def _data_text(program: Program, item, index: int, options, available: set[Symbol]) -> str:
     """Return the address of an argument's elements; graph entries in firmware check its size."""
     if not (options.firmware and options.executor == "graph"):
         return f"tensor_data(args[{index}])"
@@ -296,7 +296,7 @@ def _data_text(program: Program, item, index: int, options, known: set[Symbol]) 
     _, type = _boundary_types(program).get(item, ("", None))
     if type is None or not isinstance(type.size, Extent):
         return f"tensor_data(args[{index}], {item.nbytes})"
-    if not symbols_of(type.size) <= known:  # the step needs no more than the minimum
+    if not symbols_of(type.size) <= available:  # the step needs no more than the minimum
         return f"tensor_data(args[{index}], {type.dtype.nbytes(lower_bound(type.size))})"
     return f"tensor_data(args[{index}], (uint32_t)({symbolic_dims.nbytes_expression(type)}))"
 

@@ -30,9 +30,9 @@ def input_tensors(program: Program) -> list[Tensor]:
     """Return the inputs; a number distinguishes their macros from those of outputs and pools."""
     used_names = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
     used_names |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
-    found = program.input_quantization
+    quantization = program.input_quantization
     return [
-        Tensor(make_unique(member(name), used_names), name, type, found.get(name))
+        Tensor(make_unique(member(name), used_names), name, type, quantization.get(name))
         for name, type in zip(program.input_names, program.input_types)
     ]
 
@@ -41,9 +41,9 @@ def output_tensors(program: Program) -> list[Tensor]:
     """Return the outputs: a single one is ``output``, several are ``output0``, ``output1`` ..."""
     names = program.output_names
     numbered = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
-    found = program.output_quantization
+    quantization = program.output_quantization
     rows = zip(numbered, names, program.output_types)
-    return [Tensor(member, name, type, found.get(name)) for member, name, type in rows]
+    return [Tensor(member, name, type, quantization.get(name)) for member, name, type in rows]
 
 
 def own_include(prefix: str) -> list[str]:

@@ -340,14 +340,16 @@ def store(f: FunctionWriter, dtype: DType, index: str, value: str) -> None:
     f.line(f"{call(f'tvmrt_put_{dtype.bits}bits', f.write(), index, value)};")
 
 
-def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value, str]) -> None:
+def load(
+    f: FunctionWriter, operands: Operands, loops, names, expressions: dict[Value, str]
+) -> None:
     """Print the loads of all operands into variables."""
     for i, value in enumerate(operands.values):
         variable = f.fresh(f"a{i}" if len(operands.values) > 1 else "a")
         position = index(loops, names, i)
         read = element(f, value.dtype, operands.names[i], position)
         f.line(f"const {value.dtype.c} {variable} ={GAP}{read};")
-        known[value] = variable
+        expressions[value] = variable
 
 
 def emit_nest(

@@ -427,15 +427,15 @@ class _Printer:
         total = f.fresh("result")
         finished = self.rule.finish_for(self.dtype, acc, self.count)
         f.line(f"const {self.dtype.c} {total} = {finished};")
-        known: dict[Value, str] = {self.node.output: total, **self.epilogue.literals}
+        expressions: dict[Value, str] = {self.node.output: total, **self.epilogue.literals}
         for i, value in enumerate(self.epilogue.values):
             variable = f.fresh("b")
             position = index(self.kept_loops, names, self.out_operand + 1 + i)
             f.line(f"const {value.dtype.c} {variable} ={GAP}{self.epilogue.names[i]}[{position}];")
-            known[value] = variable
-        print_pointwise_chain(f, self.group.after, known)
+            expressions[value] = variable
+        print_pointwise_chain(f, self.group.after, expressions)
         target = index(self.kept_loops, names, self.out_operand)
-        f.line(f"{f.write()}[{target}] ={GAP}{known[self.group.outputs[0]]};")
+        f.line(f"{f.write()}[{target}] ={GAP}{expressions[self.group.outputs[0]]};")
 
 
 class _RowPrinter(_Printer):

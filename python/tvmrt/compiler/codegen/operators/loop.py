@@ -100,12 +100,12 @@ class _Printer:
             self._print_limit()
             if self.number in self.passed or self.number in self._growing:
                 f.line(f"const int {self.number} = (int){self.iteration};")
-            known: set[Symbol] = set()
-            self._print_growth(known)
+            available: set[Symbol] = set()
+            self._print_growth(available)
             self._print_pointers()
             for inner, function in zip(self.program.steps, self.functions):
                 self._print_call(inner, function)
-                self._print_counts(inner, known)
+                self._print_counts(inner, available)
             self._print_buffer_swap()
             for each in self.growing_extents:
                 f.line(f"{each.symbol.c} = {each.symbol.c}_after;")
@@ -129,7 +129,7 @@ class _Printer:
         """Symbols that the extents after an iteration depend on."""
         return {s.c for each in self.growing_extents for s in symbols_of(each.after)}
 
-    def _print_counts(self, inner: Step, known: set[Symbol]) -> None:
+    def _print_counts(self, inner: Step, available: set[Symbol]) -> None:
         """Print data-dependent dimensions of a body step that later extents depend on."""
         written = {access.buffer for access in inner.writes}
         for symbol, access in self.counts.items():
@@ -138,16 +138,16 @@ class _Printer:
                     Parameter(symbol.c, access.buffer, access.at.offset, True)
                 )
                 self.f.line(f"const int {symbol.c} = *({position});")
-                self._print_growth(known, {symbol})
+                self._print_growth(available, {symbol})
 
-    def _print_growth(self, known: set[Symbol], new_symbols: Collection[Symbol] = ()) -> None:
+    def _print_growth(self, available: set[Symbol], new_symbols: Collection[Symbol] = ()) -> None:
         """Print the extents after this iteration, with checks of the available memory, if they
         depend on ``found`` and ``known``; then ``found`` is added to ``known``."""
         f = self.f
-        known.update(new_symbols)
+        available.update(new_symbols)
         for each in self.growing_extents:
             needed = self.counts.keys() & symbols_of(each.after)
-            if not needed <= known or bool(needed) != bool(needed & set(new_symbols)):
+            if not needed <= available or bool(needed) != bool(needed & set(new_symbols)):
                 continue
             f.include("op/nonzero.h")
             where = error_location(self.node, f"axis {each.axis} of what it carries")

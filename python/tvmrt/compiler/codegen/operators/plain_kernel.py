@@ -21,25 +21,27 @@ class PlainKernelLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         kernel, node = self.node.operator.kernel, self.node
         types = [None if v is None else v.type for v in node.inputs]
-        known = node.operator.contract.bind(types, node.attrs)
+        bindings = node.operator.contract.bind(types, node.attrs)
         operands = zip(node.operator.contract.operands, node.inputs)
         names = {o.name: v.dtype.name for o, v in operands if v is not None} | node.attrs
         f.include(kernel.header)
         target, _, words = kernel.arguments.rpartition("= ")
-        arguments = [self._argument(f, word, known, names) for word in words.split()]
+        arguments = [self._argument(f, word, bindings, names) for word in words.split()]
         text = call(kernel.function.format(**names), *arguments)
         if "!" in words:
             f.result(text)
         else:
-            f.line(f"{self._argument(f, target, known, names)} = {text};" if target else f"{text};")
+            f.line(
+                f"{self._argument(f, target, bindings, names)} = {text};" if target else f"{text};"
+            )
 
     def _argument(
-        self, f: FunctionWriter, word: str, known: Mapping[str, Any], names: Mapping[str, Any]
+        self, f: FunctionWriter, word: str, bindings: Mapping[str, Any], names: Mapping[str, Any]
     ) -> str:
         if word.startswith("!"):
             return error_location(self.node, word[1:].format(**names))
         if word.startswith("*"):
-            return f"*{self._argument(f, word[1:], known, names)}"
+            return f"*{self._argument(f, word[1:], bindings, names)}"
         (name, _, is_size), node = word.partition("."), self.node
         contract = node.operator.contract
         operands, results = (
@@ -54,4 +56,4 @@ class PlainKernelLowering(Lowering):
         if name in contract.attributes:
             value = node.attrs[name]
             return c_string(value) if isinstance(value, str) else str(value)
-        return str(Formula(word).values(known)[0])
+        return str(Formula(word).values(bindings)[0])

@@ -101,15 +101,15 @@ def emit_row_epilogue(
     """
     if not epilogue.row_nodes:
         return "NULL", "NULL"
-    known: dict[Value, str] = {}
+    expressions: dict[Value, str] = {}
     computed = {epilogue.start, *(n.output for n in epilogue.row_nodes)}
-    operands = read_operands(f, step, epilogue.row_nodes, computed, shape, order, known)
+    operands = read_operands(f, step, epilogue.row_nodes, computed, shape, order, expressions)
     function = RowFunction(f, "_epilogue", operands)
-    f.helper(_row_function(f, function, epilogue, y_stride, known))
+    f.helper(_row_function(f, function, epilogue, y_stride, expressions))
     return function.print_context(f)
 
 
-def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
+def _row_function(f, function: RowFunction, epilogue, y_stride, expressions) -> str:
     operands = function.operands
     words = "out pixel pixels channel channels ctx t c operands row sum".split()
     used_names = [*words, *(word for o in operands for word in (o.member, o.name))]
@@ -131,11 +131,11 @@ def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
         inner.line(f"float *restrict row = out + {times('(int64_t)t', y_stride)};")
         with inner.loop("c", length):
             inner.line("const float sum = row[c];")
-            known[epilogue.start] = "sum"
+            expressions[epilogue.start] = "sum"
             for o in operands:
                 inner.line(f"const {o.dtype.c} {o.name} = {o.at_pixel()};")
-            print_pointwise_chain(inner, epilogue.row_nodes, known)
-            inner.line(f"row[c] = {known[epilogue.row_nodes[-1].output]};")
+            print_pointwise_chain(inner, epilogue.row_nodes, expressions)
+            inner.line(f"row[c] = {expressions[epilogue.row_nodes[-1].output]};")
     f.include(*inner.includes)
     parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
     return "\n".join([*function.definition(parameters, inner), ""])

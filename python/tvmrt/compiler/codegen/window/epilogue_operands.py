@@ -74,7 +74,7 @@ def read_operands(
     made: Iterable[Value],
     shape: Sequence[int],
     order: Sequence[int],
-    known: dict[Value, str],
+    expressions: dict[Value, str],
     before: Sequence[Operand] = (),
 ) -> list[Operand]:
     """Return the arrays that the nodes read, after ``before``; add names and literals to ``known``.
@@ -86,12 +86,12 @@ def read_operands(
     for value in dict.fromkeys(v for n in nodes for v in n.inputs):
         if value in made:
             continue
-        known[value] = scalar_literal(value)
-        if known[value] is None:
+        expressions[value] = scalar_literal(value)
+        if expressions[value] is None:
             pointer, at = _read_operand(f, step, value, order)
             pixel, channel = row_strides(at, shape, order)
             name, member = f"b{len(operands)}", f"operand{len(operands)}"
-            known[value] = name
+            expressions[value] = name
             operands.append(Operand(value.dtype, name, member, pointer, pixel, channel))
     return operands
 

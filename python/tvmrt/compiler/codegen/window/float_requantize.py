@@ -73,22 +73,22 @@ def find_scale_pairs(
     if real.min() < LEAST_PAIR:
         return None
     first = real.astype(np.float32)
-    found = FloatScales(first, np.full_like(first, np.nan), rest=(real - first).astype(np.float32))
+    scales = FloatScales(first, np.full_like(first, np.nan), rest=(real - first).astype(np.float32))
     steps = _Steps.of(real, rounding, bounds, 0, reach, False)
     step = np.arange(bounds[0] + 1, bounds[1] + 1)
     occurs = steps.after_sign != 0, steps.before_sign != 0
     least = np.where(occurs[0], step - steps.after * real[:, None], -1.0).max(axis=1)
     most = np.where(occurs[1], step - steps.before * real[:, None], 2.0).min(axis=1)
     for part in ADDENDS:
-        left = np.isnan(found.addend)
+        left = np.isnan(scales.addend)
         if not left.any():
-            return found
+            return scales
         addend = (least + (most - least) * part).astype(np.float32)
-        right = ~occurs[0] | (_fused_twice(steps.after, found, addend) >= step + EXACT)
-        right &= ~occurs[1] | (_fused_twice(steps.before, found, addend) <= step - EXACT)
+        right = ~occurs[0] | (_fused_twice(steps.after, scales, addend) >= step + EXACT)
+        right &= ~occurs[1] | (_fused_twice(steps.before, scales, addend) <= step - EXACT)
         left &= right.all(axis=1)
-        found.addend[left] = addend[left]
-    return None if np.isnan(found.addend).any() else found
+        scales.addend[left] = addend[left]
+    return None if np.isnan(scales.addend).any() else scales
 
 
 def _fused_twice(acc: np.ndarray, scales: FloatScales, addend: np.ndarray) -> np.ndarray:

@@ -43,13 +43,15 @@ def emit_rows(
 
     ``order``: the result's axes with the channels last. ``lanes``: float lanes of the target.
     """
-    known: dict[Value, str] = {}
+    expressions: dict[Value, str] = {}
     computed = {product.output, *(n.output for n in after)}
     scale = _scale(f, product)
-    operands = read_operands(f, step, after, computed, product.output.shape, order, known, scale)
+    operands = read_operands(
+        f, step, after, computed, product.output.shape, order, expressions, scale
+    )
     f.include("scalar/quant.h")
     one, rows = f.static_symbol("_element"), RowFunction(f, "_rows", operands)
-    f.define(_element_function(f, one, product, after, operands, known))
+    f.define(_element_function(f, one, product, after, operands, expressions))
     f.define(_row_function(f, rows, one, _result(product, after), lanes, bool(step.in_place)))
     return rows.print_context(f)
 
@@ -76,13 +78,13 @@ def _result(product: Node, after: Sequence[Node]) -> Value:
 # The function of one accumulator.
 
 
-def _element_function(f, name, product, after, operands, known) -> str:
+def _element_function(f, name, product, after, operands, expressions) -> str:
     inner = row_writer(f, name, ["acc", "sum", "q", *(o.name for o in operands)])
-    known[product.output] = _rescale(inner, product)
+    expressions[product.output] = _rescale(inner, product)
     for node in after:
-        _print_node(inner, node, known)
+        _print_node(inner, node, expressions)
     result = _result(product, after)
-    inner.line(f"return {known[result]};")
+    inner.line(f"return {expressions[result]};")
     f.include(*inner.includes)
     parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
     kind = f"static inline {register_type(result.dtype)}"
@@ -120,22 +122,22 @@ def _rescale_fixed(inner: FunctionWriter, product: Node) -> str:
     return "q"
 
 
-def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> None:
+def _print_node(inner: FunctionWriter, node: Node, expressions: dict[Value, str]) -> None:
     for value in node.inputs:
-        if value not in known:
-            known[value] = scalar_literal(value)
+        if value not in expressions:
+            expressions[value] = scalar_literal(value)
     if node.op == "quantize":
-        x, scale, zero = (known[v] for v in node.inputs)
+        x, scale, zero = (expressions[v] for v in node.inputs)
         low, high = storage_range(node.output.dtype)
         text = f"tvmrt_quantize_and_clamp({x}, {scale}, {zero}, {low}, {high})"
     elif node.operator.is_integer_pair:
-        text = quantized_binary_expression(node, *(known[v] for v in node.inputs))
+        text = quantized_binary_expression(node, *(expressions[v] for v in node.inputs))
     else:
-        text, header = expression(node, known)
+        text, header = expression(node, expressions)
         inner.include(header)
     variable = inner.fresh(f"{node.op}_1")
     inner.line(f"const {register_type(node.output.dtype)} {variable} ={GAP}{text};")
-    known[node.output] = variable
+    expressions[node.output] = variable
 
 
 # The function of rows.

@@ -272,8 +272,8 @@ def choose_tiles(
 def available_tiles(sizes: TileSizes) -> list[Tiles]:
     """Return all tiles that :func:`choose_tiles` considers."""
     search = _TileSearch.of(sizes)
-    found = search.tiles(sizes.machine)
-    return [search.complete(each.same_order_tiles or each.tiles) for each in found]
+    tiles = search.tiles(sizes.machine)
+    return [search.complete(each.same_order_tiles or each.tiles) for each in tiles]
 
 
 @dataclass(frozen=True)

@@ -53,12 +53,12 @@ def import_bounded_loop(ctx: NodeContext, max_trips: int) -> list[OnnxValue | No
 
 def _trip_count(ctx: NodeContext, max_trips: int) -> TensorExpr | None:
     """Return the trip count; a run with more than the maximum ends with an error."""
-    given = ctx.input(0)
-    if given is None:
+    trip_count = ctx.input(0)
+    if trip_count is None:
         return None
-    result = TensorExpr.from_integer(ctx, given).reshape()
+    result = TensorExpr.from_integer(ctx, trip_count).reshape()
     is_within_limit = (result <= max_trips).cast("int64").reshape(1)
-    require(is_within_limit, [1], given, "the trip count", f"at most {max_trips} iterations")
+    require(is_within_limit, [1], trip_count, "the trip count", f"at most {max_trips} iterations")
     return result
 
 
@@ -68,9 +68,9 @@ def _scalar_bool(ctx: NodeContext, value: Value | None) -> Value:
 
 def _and(ctx: NodeContext, a: Value, b: Value) -> Value:
     """Logical and of two conditions; a condition known to be true is dropped."""
-    known = [v.data is not None and bool(v.data.all()) for v in (a, b)]
-    if any(known):
-        return b if known[0] else a
+    always_true = [v.data is not None and bool(v.data.all()) for v in (a, b)]
+    if any(always_true):
+        return b if always_true[0] else a
     return ctx.emit("logical_and", [a, b])
 
 

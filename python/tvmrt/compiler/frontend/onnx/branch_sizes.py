@@ -82,10 +82,10 @@ class BranchSizes:
         try:
             zero = ctx.emit("extents", [], values=(condition.zero,), shape=(1,))
             sizes = tuple(symbol.extent for symbol in symbols)
-            given = ctx.emit("extents", [], values=sizes, shape=(len(sizes),))
+            actual = ctx.emit("extents", [], values=sizes, shape=(len(sizes),))
             ctx.emit(
                 "require",
-                [zero, given],
+                [zero, actual],
                 expected=(0,),
                 where=f"If '{ctx.name}', {self.which} branch, sizes "
                 f"[{', '.join(symbol.name for symbol in symbols)}]",
@@ -107,10 +107,10 @@ class BranchSizes:
         outer, builder.guard = builder.guard, None
         try:
             number = ctx.integer_tensor(np.asarray(within, object))
-            found = ctx.data_dependent_extent(number, sizes.low, sizes.high, symbol.name)
+            extent = ctx.data_dependent_extent(number, sizes.low, sizes.high, symbol.name)
         finally:
             builder.guard = outer
-        return sizes.step * found + sizes.first
+        return sizes.step * extent + sizes.first
 
     def _restricted_tensors(self, sizes: Mapping[str, SymInt]) -> dict[str, Value]:
         """Return the tensors that the branch reads, with these sizes."""
@@ -122,13 +122,15 @@ class BranchSizes:
                 value = self.scope.get(name)
                 if not isinstance(value, Value) or value.data is not None:
                     continue
-                known = ctx.extents.get(value)
+                elements = ctx.extents.get(value)
                 shape = tuple(_at(n, sizes) for n in value.shape)
-                if known is not None:
-                    numbers = [_at(n, sizes) for n in known.reshape(-1).tolist()]
+                if elements is not None:
+                    numbers = [_at(n, sizes) for n in elements.reshape(-1).tolist()]
                     array = np.empty(len(numbers), dtype=object)
                     array[:] = numbers
-                    result[name] = ctx.integer_tensor(array.reshape(known.shape), value.dtype.name)
+                    result[name] = ctx.integer_tensor(
+                        array.reshape(elements.shape), value.dtype.name
+                    )
                 elif shape != tuple(value.shape):
                     whole = ctx.const(np.asarray(True))
                     copy = ctx.emit("choice", [whole, value, value], shape=shape)

@@ -215,6 +215,6 @@ def _error_text(text: str, model: onnx.ModelProto) -> str:
         text = re.split(r"\n(?=\(op_type)", text)[0]
     else:
         return f"the model is not valid: {clean_error_text(text)}; export it again"
-    found = [n for n in nodes(model) if n.op_type == op and n.name == name]
-    where = label(found[0]) if len(found) == 1 else f"node {name or 'without a name'} ({op})"
+    matches = [n for n in nodes(model) if n.op_type == op and n.name == name]
+    where = label(matches[0]) if len(matches) == 1 else f"node {name or 'without a name'} ({op})"
     return f"{where}: {clean_error_text(text)}"

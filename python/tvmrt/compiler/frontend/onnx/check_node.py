@@ -137,18 +137,18 @@ def _check_attributes(node: onnx.NodeProto, schema: defs.OpSchema) -> None:
     twice = [name for name, n in Counter(a.name for a in node.attribute).items() if n > 1]
     if twice:
         raise ValueError(f"the attribute {twice[0]} is given twice")
-    given = {attribute.name: attribute for attribute in node.attribute}
+    attributes = {attribute.name: attribute for attribute in node.attribute}
     for name, rule in schema.attributes.items():
-        attribute = given.get(name)
+        attribute = attributes.get(name)
         if attribute is None:
             if rule.required:
                 raise ValueError(f"the attribute {name} is missing")
         elif attribute.type != int(rule.type.value):
             raise ValueError(f"the attribute {name} is not of type {rule.type.name.lower()}")
-    for name in given.keys() - schema.attributes.keys():
+    for name in attributes.keys() - schema.attributes.keys():
         if not name.startswith("__"):  # reserved by ONNX for tools
-            known = ", ".join(sorted(schema.attributes)) or "none"
-            raise ValueError(f"unknown attribute {name}; there are {known}")
+            names = ", ".join(sorted(schema.attributes)) or "none"
+            raise ValueError(f"unknown attribute {name}; there are {names}")
 
 
 def _check_inputs(
@@ -169,9 +169,9 @@ def _check_inputs(
             continue
         kind = packed_type(value) or value.dtype.name
         if not rule.types.intersection(_ONNX_NAMES[kind]):
-            known = sorted(t.removeprefix("tensor(").removesuffix(")") for t in rule.types)
+            type_names = sorted(t.removeprefix("tensor(").removesuffix(")") for t in rule.types)
             raise ValueError(
-                f"input {i} ({rule.name}) is {kind}; opset {opset} allows {', '.join(known)}"
+                f"input {i} ({rule.name}) is {kind}; opset {opset} allows {', '.join(type_names)}"
             )
         if rule.type_str in variables and rule.is_homogeneous:
             first, other = bound.setdefault(rule.type_str, (rule.name, value))

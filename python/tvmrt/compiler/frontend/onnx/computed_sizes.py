@@ -109,6 +109,6 @@ def range_length(ctx: NodeContext) -> SymInt | None:
         return None
     start, limit, step = (o.item() for o in operands)  # type: ignore[union-attr]
     difference = cast_to(combine("sub", [limit, start], limit.dtype), "float64")
-    found = combine("div", [difference, cast_to(step, "float64")], "float64")
-    found = combine("max", [combine("ceil", [found], "float64"), leaf(0.0, "float64")], "float64")
-    return to_extent(ctx, cast_to(found, "int64"))
+    steps = combine("div", [difference, cast_to(step, "float64")], "float64")
+    steps = combine("max", [combine("ceil", [steps], "float64"), leaf(0.0, "float64")], "float64")
+    return to_extent(ctx, cast_to(steps, "int64"))

@@ -62,14 +62,14 @@ def import_if_valid(
     first: ValueError | None = None
     while True:
         try:
-            found = importer.import_branch(branch, sizes.scope, (guard, True))
+            results = importer.import_branch(branch, sizes.scope, (guard, True))
         except ValueError as problem:
             if not is_operand_mismatch(problem):
                 raise
             first = first or problem
         else:
             sizes.warn()
-            return found, None
+            return results, None
         before.undo()
         if not sizes.restrict():
             start.undo()
@@ -116,7 +116,7 @@ def combine_guards(ctx: NodeContext, outer: tuple[Value, bool] | None, condition
     """Combine a condition with the guard of the enclosing branch, if there is one."""
     if outer is None:
         return condition
-    value, wanted = outer
-    if not wanted:
+    value, taken = outer
+    if not taken:
         value = ctx.emit("logical_not", [value])
     return ctx.emit("logical_and", [value, condition])

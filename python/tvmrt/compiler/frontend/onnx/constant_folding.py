@@ -75,11 +75,13 @@ def fold_node(
     is_pairwise = operator_name(node) in _PAIRWISE
     if sum(sizes) > MAX_ELEMENTS or (is_pairwise and prod(sizes[:2]) > MAX_PAIRS):
         return None
-    given = sum(v.type.nbytes for v in inputs if v is not None)
+    input_bytes = sum(v.type.nbytes for v in inputs if v is not None)
     results = sum(v.type.nbytes for v in outputs if v is not None)
-    if results > max(MAX_FOLDED_BYTES, given):
+    if results > max(MAX_FOLDED_BYTES, input_bytes):
         return None
-    if not budget.spend((given + results) * (SLOW_COST if operator_name(node) in _SLOW else 1)):
+    if not budget.spend(
+        (input_bytes + results) * (SLOW_COST if operator_name(node) in _SLOW else 1)
+    ):
         return None
     feeds = {key: v.data for key, v in zip(node.input, inputs) if v is not None}
     infos = [

@@ -249,14 +249,18 @@ def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence
             f"attribute output_padding is {list(output_padding)}, expected numbers below the "
             "stride or the dilation of the axis"
         )
-    mode, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
+    mode, output_shape = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
     full = [
         s * (n - 1) + e + (k - 1) * d + 1
         for s, n, e, k, d in zip(strides, spatial, output_padding, kernel, dilations)
     ]
-    if wanted or mode in ("SAME_UPPER", "SAME_LOWER"):
+    if output_shape or mode in ("SAME_UPPER", "SAME_LOWER"):
         # some exporters give the full shape
-        out = list(wanted)[-rank:] if wanted else [n * s for n, s in zip(spatial, strides)]
+        out = (
+            list(output_shape)[-rank:]
+            if output_shape
+            else [n * s for n, s in zip(spatial, strides)]
+        )
         total = [f - o for f, o in zip(full, out)]
         if mode != "SAME_UPPER":
             mode = "SAME_LOWER"

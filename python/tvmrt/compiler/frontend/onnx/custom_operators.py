@@ -31,11 +31,11 @@ def custom_importer(record: Any, builtin: Importer | None) -> Importer:
             return builtin(ctx)
         except ValueError as problem:
             raise ValueError(f"graph {ctx.builder.graph.name}: {problem}") from problem
-        wanted = len(ctx.node.output)
-        if wanted > len(result):
+        output_count = len(ctx.node.output)
+        if output_count > len(result):
             raise ValueError(
                 f"graph {ctx.builder.graph.name}: outputs: the operator returns {len(result)}, "
-                f"the node has {wanted}"
+                f"the node has {output_count}"
             )
         return result
 

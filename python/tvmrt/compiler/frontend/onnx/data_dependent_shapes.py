@@ -38,8 +38,8 @@ def compress(ctx: NodeContext) -> Value:
         x, axis = ctx.reshape(x, (prod(x.shape),)), 0
     axis = normalize_axis(axis, len(x.shape))
     if condition.data is not None:
-        kept = np.flatnonzero(condition.data[: lower_bound(x.shape[axis])])
-        return take(ctx, x, kept, axis)
+        selected_indices = np.flatnonzero(condition.data[: lower_bound(x.shape[axis])])
+        return take(ctx, x, selected_indices, axis)
     positions = _nonzero(ctx, condition)
     indices = ctx.reshape(positions, (positions.shape[1],))
     return ctx.emit("gather", [x, indices], axis=axis)
@@ -61,10 +61,10 @@ def unique_slices(ctx: NodeContext, x: Value, axis: int, sorted: bool) -> list[V
     are_elements = len(x.shape) == 1 and x.dtype.is_float
     op = "unique_equal_nan" if are_elements else "unique"
     first, inverse, counts, number = ctx.emit_many(op, [x], axis=axis, sorted=sorted)
-    kept = ctx.data_dependent_extent(
+    extent = ctx.data_dependent_extent(
         number, min(1, lower_bound(x.shape[axis])), x.shape[axis], "count"
     )
-    first, counts = (ctx.slice_axis(v, 0, 0, kept) for v in (first, counts))
+    first, counts = (ctx.slice_axis(v, 0, 0, extent) for v in (first, counts))
     values = ctx.emit("gather", [x, first], axis=axis)
     return [values, first, inverse, counts]
 
@@ -87,8 +87,8 @@ def non_max_suppression(ctx: NodeContext) -> Value:
         rows=_max_selected(batch * classes, count, limit),
         centred=bool(ctx.attr("center_point_box", 0)),
     )
-    kept = ctx.data_dependent_extent(number, 0, selected.shape[0], "count of boxes")
-    return ctx.slice_axis(selected, 0, 0, kept)
+    extent = ctx.data_dependent_extent(number, 0, selected.shape[0], "count of boxes")
+    return ctx.slice_axis(selected, 0, 0, extent)
 
 
 def _max_selected(classes: SymInt, boxes: SymInt, limit: Value) -> int:

@@ -65,14 +65,14 @@ def dropout(ctx: NodeContext) -> list[Value]:
             return [x]
         mask = np.dtype(bool) if ctx.opset >= 10 else x.dtype.numpy
         return [x, ctx.expand(ctx.const(1, mask), x.shape)]
-    given = ctx.const(np.float32(0.5)) if ratio is None else ctx.reshape(ratio, ())
-    given = ctx.cast(given, x.dtype.name)
-    kept = ctx.emit("greater_equal", [uniform(ctx, x.shape, x.dtype.name), given])
+    probability = ctx.const(np.float32(0.5)) if ratio is None else ctx.reshape(ratio, ())
+    probability = ctx.cast(probability, x.dtype.name)
+    keep_mask = ctx.emit("greater_equal", [uniform(ctx, x.shape, x.dtype.name), probability])
     one = ctx.like(1, x)
-    rescaled = ctx.emit("div", [x, ctx.emit("sub", [one, given])])
-    y = ctx.emit("where", [kept, rescaled, ctx.like(0, x)])
+    rescaled = ctx.emit("div", [x, ctx.emit("sub", [one, probability])])
+    y = ctx.emit("where", [keep_mask, rescaled, ctx.like(0, x)])
     if mode is None:
         idle = ctx.emit("logical_not", [ctx.reshape(training, ())])
-        kept = ctx.emit("logical_or", [kept, idle])
+        keep_mask = ctx.emit("logical_or", [keep_mask, idle])
         y = ctx.emit("where", [idle, x, y])
-    return [y, kept]
+    return [y, keep_mask]

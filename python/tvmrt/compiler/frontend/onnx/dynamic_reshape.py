@@ -38,16 +38,16 @@ def import_reshape(ctx: NodeContext) -> Value:
     data-dependent; together they have as many elements as the operand, and memory is reserved for
     that many. Raises UnsupportedError if the result's rank or bounds are not declared.
     """
-    x, given = ctx.required(0), ctx.required(1)
+    x, operand = ctx.required(0), ctx.required(1)
     named = ctx.importer.declared_bounds(ctx.node.output[0])
     if named is None:
-        raise unknown_operand(ctx, given, f"shape (input 1, {given.name})", declare_result())
-    if len(named) != given.type.size:
+        raise unknown_operand(ctx, operand, f"shape (input 1, {operand.name})", declare_result())
+    if len(named) != operand.type.size:
         raise UnsupportedError(
             f"the result is declared with rank {len(named)}, but the shape "
-            f"operand has {given.shape[0]} elements"
+            f"operand has {operand.shape[0]} elements"
         )
-    sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, given).reshape(len(named)))
+    sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, operand).reshape(len(named)))
     of_inputs = ctx.importer.declarations.symbols()
     is_declared = [symbols_of(n) <= of_inputs for n in named]
     fits = sizes.reduce("reduce_prod").equals([prod(x.shape)]).reshape()
@@ -55,7 +55,7 @@ def import_reshape(ctx: NodeContext) -> Value:
         if is_declared[d]:
             fits = fits.logical_and(sizes.at(d).equals([n]).reshape())
     as_many = f"results of as many elements as {x.name} has, within {_as_text(named)}"
-    require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
+    require(fits.cast("int64").reshape(1), [1], operand, "shape", as_many)
     shape = _result_shape(ctx, x, fits.where(sizes, -1), named, is_declared)
     whole = ctx.const(np.asarray(True))
     return ctx.emit("choice", [whole, x, x], shape=shape)
@@ -67,12 +67,12 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
 
     None if the extents are those of x itself, or if -1 cannot be inferred.
     """
-    known = [n for n in requested if n != -1]
-    shared = set(data_dependent_symbols(x.shape)) & set(data_dependent_symbols(known))
-    if shared or infer_extent(x, known) is not None:
+    declared = [n for n in requested if n != -1]
+    shared = set(data_dependent_symbols(x.shape)) & set(data_dependent_symbols(declared))
+    if shared or infer_extent(x, declared) is not None:
         return None
     fixed = prod(n for n in x.shape if isinstance(n, int))
-    named = prod(n for n in known if isinstance(n, int))
+    named = prod(n for n in declared if isinstance(n, int))
     if -1 in requested and (not named or fixed % named):
         return None
     shape = [fixed // named if n == -1 else n for n in requested]
@@ -97,17 +97,17 @@ def infer_in_run(ctx: NodeContext, x: Value, requested: Sequence[SymInt], axis: 
     for i, n in enumerate(requested[: 0 if ctx.attr("allowzero", 0) else len(x.shape)]):
         if i != axis and can_be_zero(n):
             shape[i] = n + x.shape[i] * sym_max(1 - n, 0)
-    known, total = prod(n for n in shape if n != -1), prod(x.shape)
-    numbers = ctx.integer_tensor(np.asarray([total, known], object))
+    product, total = prod(n for n in shape if n != -1), prod(x.shape)
+    numbers = ctx.integer_tensor(np.asarray([total, product], object))
     size, others = (TensorExpr(ctx, numbers).at(i) for i in range(2))
     quotient = size / others
-    most = upper_bound(total) // max(lower_bound(known), 1)
+    most = upper_bound(total) // max(lower_bound(product), 1)
     high = INT_MAX if is_unbounded(total) else most
-    found = ctx.data_dependent_extent(quotient.value, 0, high, f"extent of axis {axis}")
+    extent = ctx.data_dependent_extent(quotient.value, 0, high, f"extent of axis {axis}")
     rest = (size - quotient * others).reshape(1)
     text = f"a shape {_as_text(shape)} that divides the elements of {x.name}"
     fits = require(rest, [0], numbers, "shape", text)
-    shape[axis] = found
+    shape[axis] = extent
     return ctx.emit("choice", [fits, x, x], shape=tuple(shape))
 
 
@@ -129,8 +129,8 @@ def _result_shape(
     ctx: NodeContext, x: Value, sizes: TensorExpr, named: tuple, is_declared: list[bool]
 ) -> tuple[SymInt, ...]:
     """Return the extents of the result; a run in which they are invalid ends with an error."""
-    known = prod(n for n, fixed in zip(named, is_declared) if fixed)
-    size = upper_bound(x.type.size) // max(lower_bound(known), 1)
+    declared = prod(n for n, fixed in zip(named, is_declared) if fixed)
+    size = upper_bound(x.type.size) // max(lower_bound(declared), 1)
     numbers = [sizes.at(d).value for d, fixed in enumerate(is_declared) if not fixed]
     highs = [min(upper_bound(n), size) for n, fixed in zip(named, is_declared) if not fixed]
     what = [f"extent of axis {d}" for d, fixed in enumerate(is_declared) if not fixed]

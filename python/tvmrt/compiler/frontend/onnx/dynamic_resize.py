@@ -39,26 +39,26 @@ def scales_from_operand(
     ctx: NodeContext, scales: Value, extents: Sequence[SymInt], out: Sequence[SymInt]
 ) -> list[AxisScale]:
     """Return the scales of an operand; each run checks that they give the declared extents."""
-    given = TensorExpr(ctx, ctx.cast(scales, "float32"))
-    found = (given.cast("float64") * list(extents)).apply("floor")
-    require(_to_int64(found), out, scales, "scales", f"extents {list(out)}")
-    return [AxisScale(given=given.at(i)) for i in range(len(extents))]
+    factors = TensorExpr(ctx, ctx.cast(scales, "float32"))
+    sizes = (factors.cast("float64") * list(extents)).apply("floor")
+    require(_to_int64(sizes), out, scales, "scales", f"extents {list(out)}")
+    return [AxisScale(given=factors.at(i)) for i in range(len(extents))]
 
 
 def aspect_preserving_scale(
     ctx: NodeContext, sizes: Value, extents: Sequence[SymInt], out: Sequence[SymInt], policy: str
 ) -> AxisScale:
     """Return the scale of all axes that keeps the aspect ratio: one size divided by its extent."""
-    given = TensorExpr.from_integer(ctx, sizes).maximum(0).minimum(INT32_MAX)
-    pairs = [(given.at(i), given.at(i).like(n)) for i, n in enumerate(extents)]
+    requested = TensorExpr.from_integer(ctx, sizes).maximum(0).minimum(INT32_MAX)
+    pairs = [(requested.at(i), requested.at(i).like(n)) for i, n in enumerate(extents)]
     size, extent = pairs[0]
     for other, across in pairs[1:]:
         ours, theirs = size * across, other * extent
         better = theirs < ours if policy == "not_larger" else theirs > ours
         size, extent = better.where(other, size), better.where(across, extent)
     rounded = (size * 2).reshape(1) * list(extents) + extent.reshape(1)
-    found = rounded / (extent * 2).reshape(1)
-    require(found, out, sizes, "sizes", f"extents {list(out)}")
+    ratio = rounded / (extent * 2).reshape(1)
+    require(ratio, out, sizes, "sizes", f"extents {list(out)}")
     return AxisScale(size, extent)
 
 
@@ -72,21 +72,21 @@ def resize_axes(
     """Resample x along the axes."""
     if any(upper_bound(dim.extent) == 0 for dim in dims):
         raise ValueError(f"{x.type} cannot be resized by run-time operands")
-    found = [source_coordinates(ctx, dim, mode) for dim in dims]
+    coordinates = [source_coordinates(ctx, dim, mode) for dim in dims]
     if mode.interpolation == "nearest":
-        indices = {dim.axis: nearest_indices(at, dim, mode) for dim, at in zip(dims, found)}
+        indices = {dim.axis: nearest_indices(at, dim, mode) for dim, at in zip(dims, coordinates)}
         y = _take(ctx, x, indices)
     elif mode.interpolation in ("linear", "cubic"):
         y = x if x.dtype.is_float else ctx.cast(x, "float32")
-        for dim, at in zip(dims, found):
+        for dim, at in zip(dims, coordinates):
             y = _interpolate_axis(ctx, y, dim, at, mode)
         y = ctx.cast(y, x.dtype.name)
     else:
         raise ValueError(f"unknown resize mode {mode.interpolation}")
     if mode.coordinates == "tf_crop_and_resize":
-        for dim, at in zip(dims, found):
-            kept = ctx.reshape(at.inside(dim.extent).value, _axis_shape(dim, len(x.shape)))
-            y = ctx.emit("where", [kept, y, ctx.like(outside, y)])
+        for dim, at in zip(dims, coordinates):
+            inside = ctx.reshape(at.inside(dim.extent).value, _axis_shape(dim, len(x.shape)))
+            y = ctx.emit("where", [inside, y, ctx.like(outside, y)])
     return y
 
 
@@ -148,9 +148,9 @@ def _taps(
 
 def _min_scale(dim: ResizeAxis) -> float:
     """Return a lower bound of the scale over all runs, at most 1."""
-    given = dim.scale.given
-    if given is not None and given.value.data is not None:
-        return min(float(given.value.data.min()), 1.0)
+    factor = dim.scale.given
+    if factor is not None and factor.value.data is not None:
+        return min(float(factor.value.data.min()), 1.0)
     symbols = symbols_of(dim.extent, dim.out)
     extents, outs = np.asarray([upper_bound(dim.extent)]), np.asarray([lower_bound(dim.out)])
     sizes = all_sizes(symbols) if len(symbols) == 1 else None

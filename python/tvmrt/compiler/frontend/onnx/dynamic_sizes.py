@@ -36,12 +36,12 @@ def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> np.n
         return ctx.extents[value]
     nodes = ctx.importer.graph.nodes
     count = len(nodes)
-    found = _OperandEvaluator(ctx, bounded).evaluate(value) if value.dtype.is_int else None
-    result = None if found is None else extents_of(ctx, found)
-    if found is None or result is None:
+    extents = _OperandEvaluator(ctx, bounded).evaluate(value) if value.dtype.is_int else None
+    result = None if extents is None else extents_of(ctx, extents)
+    if extents is None or result is None:
         del nodes[count:]
         return None
-    return object_array(result, found.shape)
+    return object_array(result, extents.shape)
 
 
 _SHAPE_OPERANDS = {
@@ -76,8 +76,8 @@ def found_extents(ctx: OnnxNode, index: int) -> list[SymInt] | None:
         return None
     if interval(value, ctx.importer.sizes.intervals)[0] < 0:
         return None
-    found = evaluate_extents(ctx, value, bounded=True)
-    return None if found is None else [as_extent(n) for n in found.reshape(-1)]
+    extents = evaluate_extents(ctx, value, bounded=True)
+    return None if extents is None else [as_extent(n) for n in extents.reshape(-1)]
 
 
 def is_computed(ctx: OnnxNode, index: int) -> bool:
@@ -126,9 +126,9 @@ def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
     if largest_dynamic is None or not may_assume():
         return None
     name = dims.unique_name(size_name(ctx.name, what))
-    known = dims.implied_bound(name)
-    extent = ctx.data_dependent_extent(value, 0, largest_dynamic if known is None else known, what)
-    if known is None and any(s.name == name for s in symbols_of(extent)):
+    bound = dims.implied_bound(name)
+    extent = ctx.data_dependent_extent(value, 0, largest_dynamic if bound is None else bound, what)
+    if bound is None and any(s.name == name for s in symbols_of(extent)):
         assume_bound(
             name,
             f"node {ctx.name} ({ctx.op}): its {what} is computed at run time and is unbounded; "

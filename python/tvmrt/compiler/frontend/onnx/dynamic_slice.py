@@ -131,8 +131,8 @@ def import_slice(ctx: NodeContext) -> Value:
     last = last.normalize_negative(extents).minimum(high).maximum(low)
     away = last - first
     count = ((away + forward.where(step - 1, step + 1)) / step).maximum(0)
-    kept = _other_axes(axes, starts.shape[0], rank)
-    shape = result_shape(ctx, count, x.shape, starts.value, "starts", kept)
+    others = _other_axes(axes, starts.shape[0], rank)
+    shape = result_shape(ctx, count, x.shape, starts.value, "starts", others)
     indices = [step.at(d) * _iota(ctx, n) + first.at(d) for d, n in enumerate(shape)]
     return ctx.emit("take_at", [x, None, *(p.value for p in indices)])
 
@@ -179,8 +179,8 @@ def import_pad(ctx: NodeContext, mode: str, value: Value) -> Value:
     indices = []
     for d, (n, m) in enumerate(zip(x.shape, shape)):
         cut, left = before.at(d).minimum(0) * -1, before.at(d).maximum(0)
-        kept = after.at(d).minimum(0) + n - cut
-        index = _PAD_MODES[mode](left * -1 + _iota(ctx, m), kept)
+        length = after.at(d).minimum(0) + n - cut
+        index = _PAD_MODES[mode](left * -1 + _iota(ctx, m), length)
         indices.append(
             index.value if mode == "constant" and n == 0 else _shift_nonnegative(index, cut).value
         )
@@ -227,12 +227,12 @@ def import_range(ctx: NodeContext, bound: int | None = None) -> Value:
     if start.dtype.is_int:
         # a quotient by 0 is 0, so a step of 0 gives no elements
         up = step > 0
-        found = (last - first + up.where(step - 1, step + 1)) / step
+        quotient = (last - first + up.where(step - 1, step + 1)) / step
     else:
-        found = ((last - first) / step).apply("ceil")
-    whole = found.maximum(0).minimum(INT32_MAX).cast("int64").reshape(1)
-    given = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
-    (count,) = result_shape(ctx, whole, [bound], given, "limit")
+        quotient = ((last - first) / step).apply("ceil")
+    whole = quotient.maximum(0).minimum(INT32_MAX).cast("int64").reshape(1)
+    integer = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
+    (count,) = result_shape(ctx, whole, [bound], integer, "limit")
     return range_elements(ctx, count)
 
 
@@ -249,14 +249,16 @@ def unify_other_extents(ctx: NodeContext, parts: Sequence[Value], axis: int) -> 
     result = list(parts)
     for d in range(len(parts[0].shape)):
         extents = [part.shape[d] for part in parts]
-        given = next((n for n in extents if not symbols_of(n)), None)
-        if d == axis or given is None:
+        extent = next((n for n in extents if not symbols_of(n)), None)
+        if d == axis or extent is None:
             continue
         for i, n in enumerate(extents):
             low, high = bounds(n)
             if symbols_of(n) and (data_dependent_symbols(n) or any(s.local for s in symbols_of(n))):
                 result[i] = (
-                    _require_extent(ctx, result[i], d, given) if low <= given <= high else result[i]
+                    _require_extent(ctx, result[i], d, extent)
+                    if low <= extent <= high
+                    else result[i]
                 )
     return result
 

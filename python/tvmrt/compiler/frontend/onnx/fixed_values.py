@@ -42,18 +42,18 @@ def _array(info: onnx.ValueInfoProto, name: str, value: int | Sequence[int]) -> 
     tensor, array = info.type.tensor_type, np.asarray(value, np.int64)
     code = tensor.elem_type
     kind = onnx.helper.tensor_dtype_to_np_dtype(code) if code else np.dtype(object)
-    given = option("values", {name: value})
+    text = option("values", {name: value})
     if kind.kind not in "iu":
         raise ValueError(
-            f"{given}: input {name} has elements of type {kind}; only inputs of whole numbers can "
+            f"{text}: input {name} has elements of type {kind}; only inputs of whole numbers can "
             "have a fixed value"
         )
     if not np.array_equal(array.astype(kind), array):
-        raise ValueError(f"{given}: input {name} has elements of type {kind}; give numbers in it")
+        raise ValueError(f"{text}: input {name} has elements of type {kind}; give numbers in it")
     if _is_fixed(info):
         shape = [d.dim_value for d in tensor.shape.dim]
         if array.size != np.prod(shape):
-            raise ValueError(f"{given}: input {name} has shape {shape}; give as many numbers")
+            raise ValueError(f"{text}: input {name} has shape {shape}; give as many numbers")
         return array.astype(kind).reshape(shape)
     return array.astype(kind).reshape(-1)
 
@@ -78,9 +78,9 @@ def fix_value(builder: Builder, value: Value, known: np.ndarray) -> Value:
 
 def unknown_operand(ctx: OnnxNode, value: Value, operand: str, advice: str = "") -> Exception:
     """Return the error about an operand that is computed at run time, with what to do about it."""
-    found = _inputs_of(ctx, value)
-    if found:
-        example = option("values", {name: Unquoted("VALUE") for name in found})
+    names = _inputs_of(ctx, value)
+    if names:
+        example = option("values", {name: Unquoted("VALUE") for name in names})
         advice += f", or fix its value with {example}"
     return UnsupportedError(f"{operand} is computed at run time; make it a constant{advice}")
 

@@ -75,9 +75,9 @@ def sequences_to_tensors(
             bundles[info.name] = bundle
     del graph.input[:]
     graph.input.extend(inputs)
-    kept = list(graph.node)
+    body = list(graph.node)
     del graph.node[:]
-    graph.node.extend([*nodes, *kept])
+    graph.node.extend([*nodes, *body])
     return copy, bundles
 
 

@@ -70,9 +70,9 @@ class Declarations:
 
     def axis_names(self, name: str) -> list[str | None]:
         """Return the dimension that each axis of an input is, None for axes of fixed extents."""
-        given = self._request.shapes.get(name)
-        if given is not None:
-            return [n if isinstance(n, str) else None for n in given]
+        shape = self._request.shapes.get(name)
+        if shape is not None:
+            return [n if isinstance(n, str) else None for n in shape]
         infos = {info.name: info for info in self._request.model.graph.input}
         return [d.dim_param or None for d in infos[name].type.tensor_type.shape.dim]
 

@@ -91,10 +91,10 @@ class GraphImporter(ImportState):
 
     def _check_known_sizes(self) -> None:
         """Add checks of the conditions whose sizes are known by now."""
-        known = [c for c in self._unchecked if all(self.dims.is_known(s) for s in c.counts)]
-        if known:
-            self._unchecked = [c for c in self._unchecked if c not in known]
-            current = [replace(c, zero=self.dims.current(c.zero)) for c in known]
+        decided = [c for c in self._unchecked if all(self.dims.is_known(s) for s in c.counts)]
+        if decided:
+            self._unchecked = [c for c in self._unchecked if c not in decided]
+            current = [replace(c, zero=self.dims.current(c.zero)) for c in decided]
             emit_size_checks(self.builder, [c for c in current if isinstance(c.zero, Extent)])
 
     def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
@@ -120,10 +120,10 @@ class GraphImporter(ImportState):
                 "export the model again"
             )
         name = element_name(code) if code else stored_type(value) or value.dtype.name
-        given = packed_type(value) or value.dtype.name
-        if name not in HALF and name != given:
+        dtype = packed_type(value) or value.dtype.name
+        if name not in HALF and name != dtype:
             raise ValueError(
-                f"output {info.name} is declared {name}, its elements are {given}; "
+                f"output {info.name} is declared {name}, its elements are {dtype}; "
                 "export the model again"
             )
         self.builder.sources, self.builder.guard = (info.name,), None
@@ -145,10 +145,10 @@ class GraphImporter(ImportState):
     def _add_inputs(self, proto: onnx.GraphProto, scope: dict) -> None:
         # an initialiser may give a default for an input: it is treated as a constant
         infos = [info for info in proto.input if info.name not in scope]
-        given = {tensor.name: tensor.data_type for tensor in proto.initializer}
+        dtypes = {tensor.name: tensor.data_type for tensor in proto.initializer}
         for info in proto.input:
-            if info.name in given:
-                check_default(info, scope[info.name], given[info.name])
+            if info.name in dtypes:
+                check_default(info, scope[info.name], dtypes[info.name])
         for name, type in self.declarations.bind_inputs(infos).items():
             value = Value(name, type)
             self.graph.inputs.append(value)
@@ -346,8 +346,8 @@ class GraphImporter(ImportState):
         """Import a node by its importer or by the model's function of that name."""
         importer = self._importer_of(context.node, record)
         if importer is not None:
-            found = importer(context)
-            return found if isinstance(found, list) else [found]
+            results = importer(context)
+            return results if isinstance(results, list) else [results]
         function = self.functions.find(context.node)
         return function and self._inline(function, context.node, context.inputs)
 

@@ -40,8 +40,8 @@ def _normalize_negative(indices: np.ndarray, extent: int | np.ndarray) -> np.nda
     for index, limit in zip(indices.flat, of_each.flat):
         if not is_at_least(limit, int(index) + 1 if index >= 0 else -int(index)):
             raise ValueError(f"index {index} is outside an extent of {limit!r}")
-    found = np.where(indices < 0, indices.astype(object) + of_each, indices)
-    return found if symbols_of(*found.flat) else found.astype(np.int64)
+    wrapped = np.where(indices < 0, indices.astype(object) + of_each, indices)
+    return wrapped if symbols_of(*wrapped.flat) else wrapped.astype(np.int64)
 
 
 def gather_rows(ctx: NodeContext, table: Value, indices: Value) -> Value:
@@ -183,8 +183,8 @@ def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Val
         if position < start:
             before.append(ctx.slice_axis(part, axis, 0, min(start, last) - position))
         if not statically_known_true(le, last, end):
-            kept = last - max(end, position)
-            after.append(ctx.slice_axis(part, axis, part.shape[axis] - kept, kept))
+            count = last - max(end, position)
+            after.append(ctx.slice_axis(part, axis, part.shape[axis] - count, count))
         position = last
     return ctx.concat([*before, new, *after], axis)
 

@@ -102,13 +102,13 @@ def _inline_in(function: onnx.FunctionProto, functions: _Functions) -> None:
     while pending:
         node = pending.popleft()
         called = functions.get(FunctionKey.called_by(node))
-        wanted = {} if called is None else foreign_versions(called)
-        if called is None or any(versions.get(d, v) != v for d, v in wanted.items()):
+        foreign = {} if called is None else foreign_versions(called)
+        if called is None or any(versions.get(d, v) != v for d, v in foreign.items()):
             result.append(node)
             continue
-        for domain in wanted.keys() - versions.keys():
-            function.opset_import.append(onnx.helper.make_opsetid(domain, wanted[domain]))
-        versions.update(wanted)
+        for domain in foreign.keys() - versions.keys():
+            function.opset_import.append(onnx.helper.make_opsetid(domain, foreign[domain]))
+        versions.update(foreign)
         pending.extendleft(reversed(_renamed_body(called, node, next(numbers))))
     replace_nodes(function.node, result)
 

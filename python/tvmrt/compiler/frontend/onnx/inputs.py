@@ -38,16 +38,16 @@ def input_types(
     names = [info.name for info in infos]
     for name in shapes:
         if name not in names:
-            known = suggestion(name, names) if names else "it has none"
+            advice = suggestion(name, names) if names else "it has none"
             raise NameNotFoundError(
                 f"{option('shapes', {name: shapes[name]})}: the network has no input {name}; "
-                f"{known}"
+                f"{advice}"
             )
-    given = {name: _declare_dims(shape, dims) for name, shape in shapes.items()}
-    others = _open_names((info for info in infos if info.name not in given), dims)
-    types = {info.name: _input_type(info, given.get(info.name), dims, others) for info in infos}
+    declared = {name: _declare_dims(shape, dims) for name, shape in shapes.items()}
+    others = _open_names((info for info in infos if info.name not in declared), dims)
+    types = {info.name: _input_type(info, declared.get(info.name), dims, others) for info in infos}
     _check_symbols(infos, types)
-    _check_used([*infos, *results], given, dims)
+    _check_used([*infos, *results], declared, dims)
     _check_known(types)
     return types
 
@@ -55,14 +55,14 @@ def input_types(
 def make_given_inputs(model: onnx.ModelProto, shapes: Iterable[str]) -> onnx.ModelProto:
     """Return the model, in which inputs with a default value, an initialiser, have none if their
     shape is given: the caller sets them in each run."""
-    given = {info.name for info in model.graph.input}.intersection(shapes)
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in given]
-    if len(kept) == len(model.graph.initializer):
+    overridden = {info.name for info in model.graph.input}.intersection(shapes)
+    initializers = [tensor for tensor in model.graph.initializer if tensor.name not in overridden]
+    if len(initializers) == len(model.graph.initializer):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.initializer[:]
-    copy.graph.initializer.extend(kept)
+    copy.graph.initializer.extend(initializers)
     return copy
 
 
@@ -78,8 +78,8 @@ def _check_known(types: Mapping[str, TensorType]) -> None:
     An axis determines ``height`` if its extent is ``height``, or ``32*height + 5``.
     """
     extents = [n for type in types.values() for n in type.shape]
-    given = {form[0] for form in map(linear_form, extents) if form is not None}
-    for symbol in symbols_of(extents) - given:
+    symbols = {form[0] for form in map(linear_form, extents) if form is not None}
+    for symbol in symbols_of(extents) - symbols:
         found = next(n for n in extents if symbol in symbols_of(n))
         raise ValueError(
             f"no axis of an input determines the dimension {symbol.name}, which occurs only in "

@@ -164,9 +164,9 @@ class _LinearFunctions:
         if operator_name(node) == "Constant":
             return _constant_tensor(constant_tensor(node))
         if operator_name(node) == "CastLike":
-            found = self.linear_function(node.input[0], depth - 1)
-            small = found is not None and found.step == 0 and found.first in range(128)
-            return found if small else None  # integers below 128 exist in each type but bool
+            function = self.linear_function(node.input[0], depth - 1)
+            small = function is not None and function.step == 0 and function.first in range(128)
+            return function if small else None  # integers below 128 exist in each type but bool
         if operator_name(node) not in ("Add", "Sub"):
             return None
         a, b = (self.linear_function(each, depth - 1) for each in node.input)
@@ -189,8 +189,8 @@ class _LinearFunctions:
             if value.dtype.name not in _EXACT:
                 return None
             value = node.inputs[0]
-        found = self.extents.get(value)
-        return _constant_function(value.data if found is None else found)
+        elements = self.extents.get(value)
+        return _constant_function(value.data if elements is None else elements)
 
     def _induction_variable(self, name: str, result: str, start: object) -> _LinearFunction | None:
         """Return a loop-carried value that is constant or grows by a constant step."""

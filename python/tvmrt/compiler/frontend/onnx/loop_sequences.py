@@ -24,16 +24,16 @@ def convert_appends(
     """
     if not sequences:
         return body, list(outputs)
-    found = onnx.GraphProto()
-    found.CopyFrom(body)
-    carried = [(found.input[FIXED + i].name, found.output[1 + i].name) for i in sequences]
-    appended = [_remove_append(found, *pair) for pair in carried]
+    graph = onnx.GraphProto()
+    graph.CopyFrom(body)
+    carried = [(graph.input[FIXED + i].name, graph.output[1 + i].name) for i in sequences]
+    appended = [_remove_append(graph, *pair) for pair in carried]
     for i in reversed(sequences):
-        del found.input[FIXED + i], found.output[1 + i]
+        del graph.input[FIXED + i], graph.output[1 + i]
     for name in appended:
-        found.output.add().name = name
-    kept = [name for i, name in enumerate(outputs) if i not in sequences]
-    return found, [*kept, *(outputs[i] for i in sequences)]
+        graph.output.add().name = name
+    names = [name for i, name in enumerate(outputs) if i not in sequences]
+    return graph, [*names, *(outputs[i] for i in sequences)]
 
 
 def _remove_append(body: onnx.GraphProto, before: str, after: str) -> str:

@@ -63,8 +63,8 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     infer_trip_count(ctx)
     limit = None if ctx.is_computed(0) else ctx.int_operand(0, "the trip count")
     trip_count = limit[0] if limit else None
-    given = ctx.importer.request.max_sequence_lengths
-    max_lengths = [given[name] for name in ctx.node.output if name in given]
+    lengths = ctx.importer.request.max_sequence_lengths
+    max_lengths = [lengths[name] for name in ctx.node.output if name in lengths]
     count = len(ctx.importer.graph.nodes)
     try:
         return _unroll_or_loop(
@@ -125,14 +125,14 @@ def _unroll_or_loop(ctx: NodeContext, trip_count, unrolled, looped) -> list[Valu
 
 
 def _loop(ctx: NodeContext) -> list[Value | None]:
-    given = ctx.inputs[2:]
-    lists = [i for i, v in enumerate(given) if isinstance(v, (TensorList, StackedSequence))]
+    initial = ctx.inputs[2:]
+    lists = [i for i, v in enumerate(initial) if isinstance(v, (TensorList, StackedSequence))]
     body, outputs = convert_appends(ctx.attr("body"), ctx.node.output, lists)
-    carried = [_as_tensor(v) for i, v in enumerate(given) if i not in lists]
+    carried = [_as_tensor(v) for i, v in enumerate(initial) if i not in lists]
     results = _loop_of_tensors(ctx, body, carried, outputs)
     made = len(results) - len(lists)
     for i, more in zip(lists, results[made:]):
-        results.insert(i, extend_sequence(ctx, given[i], more))
+        results.insert(i, extend_sequence(ctx, initial[i], more))
     return results[: made + len(lists)]
 
 
@@ -232,10 +232,10 @@ def _with_shapes(
         numbers = (number, *(v for v in like_carried if v not in carried))
         inside = outline_subgraph(ctx.importer, body, ctx.scope, like, numbers)
         made = inside.graph.outputs[1 : 1 + len(carried)]
-        found = changing_axes(ctx, carried, made, changing, bound, outputs)
-        if found == changing:
+        axes = changing_axes(ctx, carried, made, changing, bound, outputs)
+        if axes == changing:
             return inside, changing
-        changing = found
+        changing = axes
     raise UnsupportedError("the shape of a loop-carried value changes in an unsupported way")
 
 
@@ -321,8 +321,10 @@ def _emit(
     grows = axis_growths(changing, body, ends.conditional)
     own = {*numbered.values(), *(each.symbol for each in grows)}
     shapes = [v.shape for v in made[len(carried) :]]
-    found = {v for node in body.nodes for v in node.outputs}
-    if own & symbols_of(*shapes) or any(s.source in found for s in data_dependent_symbols(*shapes)):
+    extent = {v for node in body.nodes for v in node.outputs}
+    if own & symbols_of(*shapes) or any(
+        s.source in extent for s in data_dependent_symbols(*shapes)
+    ):
         raise UnsupportedError(
             "the tensors that it collects have a different shape in each iteration"
         )
@@ -348,16 +350,16 @@ def _emit(
         ctx, results, extents, changing, types, ends.upper_bound if ends.known else None
     )
     if not ends.known and collected:
-        found = ctx.data_dependent_extent(trip_count, 0, ends.upper_bound, "iterations")
-        results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]
+        extent = ctx.data_dependent_extent(trip_count, 0, ends.upper_bound, "iterations")
+        results[len(carried) :] = [ctx.slice_axis(v, 0, 0, extent) for v in results[len(carried) :]]
     return results
 
 
 def _symbols(body: Graph) -> list:
     """Return the dynamic dimensions that a body depends on."""
-    found = symbols_of(*(n.attrs for n in body.nodes), *(v.shape for v in body.inputs))
+    symbols = symbols_of(*(n.attrs for n in body.nodes), *(v.shape for v in body.inputs))
     made = symbols_of(*(v.shape for n in body.nodes for v in n.outputs))
-    return sorted((s for s in found | made if s.source is None), key=lambda s: s.name)
+    return sorted((s for s in symbols | made if s.source is None), key=lambda s: s.name)
 
 
 def _scalar(ctx: NodeContext, index: int, to: str) -> Value | None:

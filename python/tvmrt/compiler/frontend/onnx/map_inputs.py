@@ -49,13 +49,13 @@ def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bund
     """Turn a map input into a row, and its consumers into casts."""
     name, kind = info.name, info.type.map_type.value_type.tensor_type.elem_type
     readers = [node for node in nodes if name in node.input]
-    known = {_keys(name, node) for node in readers}
-    if len(known) != 1:
+    key_lists = {_keys(name, node) for node in readers}
+    if len(key_lists) != 1:
         raise UnsupportedError(
             f"input {name} is a map that "
-            + ("nothing reads" if not known else "its consumers use with different keys")
+            + ("nothing reads" if not key_lists else "its consumers use with different keys")
         )
-    keys = known.pop()
+    keys = key_lists.pop()
     info.CopyFrom(helper.make_tensor_value_info(name, kind, [1, len(keys)]))
     texts = kind == TensorProto.STRING
     row_type = "object" if texts else helper.tensor_dtype_to_np_dtype(kind).name
@@ -68,8 +68,8 @@ def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bund
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    found = [each for each in node.attribute if each.name == name]
-    return helper.get_attribute_value(found[0]) if found else default
+    matches = [each for each in node.attribute if each.name == name]
+    return helper.get_attribute_value(matches[0]) if matches else default
 
 
 def _text(value: bytes | int | str) -> int | str:

@@ -25,8 +25,8 @@ def mel_weight_matrix(ctx: NodeContext) -> Value:
     sizes = [TensorExpr.from_integer(ctx, ctx.required(i)).reshape() for i in (0, 1)]
     rows, bands = dynamic_slice.declared_shape(ctx, 2, ctx.required(0), "num_mel_bins")
     require(sizes[0].reshape(1), [bands], ctx.required(0), "num_mel_bins", f"{bands!r} bands")
-    found = (sizes[1] / 2 + 1).reshape(1)
-    require(found, [rows], ctx.required(1), "dft_length", f"{rows!r} frequencies")
+    bins = (sizes[1] / 2 + 1).reshape(1)
+    require(bins, [rows], ctx.required(1), "dft_length", f"{rows!r} frequencies")
     edges = _edges(ctx, sizes[1], bands)
     low, middle, high = (
         TensorExpr(ctx, ctx.slice_axis(edges.value, 0, i, bands)) for i in range(3)

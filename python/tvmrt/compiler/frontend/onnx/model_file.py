@@ -159,8 +159,8 @@ def default_inputs(
 
 def licence(model: onnx.ModelProto) -> str:
     """Return the licence in a model's properties, or "" if there is none."""
-    found = (entry.value for entry in model.metadata_props if entry.key == "model_license")
-    return str(next(found, ""))
+    licences = (entry.value for entry in model.metadata_props if entry.key == "model_license")
+    return str(next(licences, ""))
 
 
 def _parse_error_text(reason: str, size: int) -> str:

@@ -80,8 +80,8 @@ def batch_normalization(ctx: NodeContext) -> Value | list[Value]:
 
 
 def _moving_average(ctx: NodeContext, old: Value, new: Value, keep: float) -> Value:
-    kept = ctx.emit("mul", [old, ctx.like(keep, old)])
-    return ctx.emit("add", [kept, ctx.emit("mul", [new, ctx.like(1 - keep, new)])])
+    weighted = ctx.emit("mul", [old, ctx.like(keep, old)])
+    return ctx.emit("add", [weighted, ctx.emit("mul", [new, ctx.like(1 - keep, new)])])
 
 
 @onnx_op("InstanceNormalization")

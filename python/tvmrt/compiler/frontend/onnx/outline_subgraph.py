@@ -59,11 +59,11 @@ def outline_subgraph(
         scope = {name: inside.get(v, v) for name, v in outer.items()}
         scope.update(zip(names, given))
         importer.import_body(proto, scope)
-        found = [scope.get(info.name) for info in proto.output]
-        if start.problems or any(v is None for v in found):
+        results = [scope.get(info.name) for info in proto.output]
+        if start.problems or any(v is None for v in results):
             reasons = start.problems or ["one of its results cannot be compiled"]
             raise UnsupportedError("; ".join(reasons))
-        graph.outputs = found
+        graph.outputs = results
         return OutlinedGraph(graph, captured, counts)
 
 
@@ -78,14 +78,14 @@ def _mirror_input(
     """Return an input of a subgraph that mirrors an outer value; ``same``: it is loop-invariant.
     Outer data-dependent sizes become parameters of the body and are added to ``counts``."""
     elements = importer.sizes.extents.get(value) if same else None
-    known = [] if elements is None else elements.reshape(-1).tolist()
-    outer = data_dependent_symbols(type.shape, known)
+    sizes = [] if elements is None else elements.reshape(-1).tolist()
+    outer = data_dependent_symbols(type.shape, sizes)
     inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
     counts.update(zip(inner.values(), outer))
     shape = tuple(_replace_symbols(n, inner) for n in type.shape)
     result = Value(name, type.with_shape(shape).with_source(value.type.source))
     if elements is not None:
-        local = [_replace_symbols(n, inner) for n in known]
+        local = [_replace_symbols(n, inner) for n in sizes]
         importer.sizes.extents[result] = np.asarray(local, object).reshape(elements.shape)
     if same:
         importer.sizes.intervals[result] = interval(value, importer.sizes.intervals)

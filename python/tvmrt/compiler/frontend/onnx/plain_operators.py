@@ -109,8 +109,8 @@ class _PlainImporter:
         for rule, value in zip(self.operator.contract.operands, operands):
             allowed = rule.elements.allowed
             if value is not None and allowed is not None and value.dtype.name not in allowed:
-                known = rule.elements.expected({})
-                raise UnsupportedError(f"{value.dtype} elements; only {known} has a kernel")
+                types = rule.elements.expected({})
+                raise UnsupportedError(f"{value.dtype} elements; only {types} has a kernel")
 
 
 def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
@@ -119,8 +119,8 @@ def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
     rank = len(x.shape)
     if not axes:
         return [] if ctx.attr("noop_with_empty_axes", 0) else list(range(rank))
-    found = distinct_axes(axes, rank)
-    return sorted(found)
+    resolved = distinct_axes(axes, rank)
+    return sorted(resolved)
 
 
 def chain(ctx: NodeContext, op: str) -> Value:

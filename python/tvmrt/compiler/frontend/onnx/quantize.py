@@ -145,8 +145,8 @@ def integer_matmul(
     a_zero, b_zero = (
         _broadcast_zero_point(ctx, z, axis) for z, axis in ((a_zero, -2), (b_zero, -1))
     )
-    known = b.is_constant and (b_zero is None or b_zero.is_constant)
-    if not known or len(b.shape) != 2:
+    is_constant = b.is_constant and (b_zero is None or b_zero.is_constant)
+    if not is_constant or len(b.shape) != 2:
         return _matmul_in_float(ctx, a, b, a_zero, b_zero)
     fixed = a_zero is not None and a_zero.is_constant and a_zero.type.size == 1
     out = ctx.emit(

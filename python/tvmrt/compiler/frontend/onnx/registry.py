@@ -55,8 +55,8 @@ def find(domain: str, name: str) -> Importer | None:
         importer = importer_of(*key)
         if importer is None:
             entered = dict(_TABLE)
-            for wanted in (key, (key[0], "*")):
-                plugin.find("operators", wanted)  # imports the module, which registers them
+            for candidate in (key, (key[0], "*")):
+                plugin.find("operators", candidate)  # imports the module, which registers them
             _TABLE.update(entered)  # existing entries are kept
             importer = importer_of(*key)  # a plug-in may have defined the operator
         if importer is not None:

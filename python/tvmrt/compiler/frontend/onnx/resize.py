@@ -91,7 +91,7 @@ def _resize_by_symbolic_scales(
 ) -> Value | None:
     """Resize by scales that are computed from dynamic sizes; None if they do not determine the size
     of the result."""
-    given = TensorExpr(ctx, ctx.cast(ctx.required(index), "float32"))
+    operand = TensorExpr(ctx, ctx.cast(ctx.required(index), "float32"))
     factors = ctx.importer.sizes.expressions[ctx.required(index)].reshape(-1)
     if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
         return None
@@ -101,7 +101,7 @@ def _resize_by_symbolic_scales(
     for i, (axis, factor) in enumerate(zip(axes, factors)):
         fixed = constant_value(factor)
         if fixed is None:
-            dim = ResizeAxis(axis, x.shape[axis], out[i], AxisScale(given=given.at(i)))
+            dim = ResizeAxis(axis, x.shape[axis], out[i], AxisScale(given=operand.at(i)))
             x = dynamic_resize.resize_axes(ctx, x, [dim], mode, 0.0)
         else:
             x = resize_axes(
@@ -251,8 +251,10 @@ def _dynamic_extents_and_scales(
     out = computed_sizes.scale_keeping_ratio(
         ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
     )
-    given = ctx.integer_tensor(np.asarray([size for size, _ in pairs], object))
-    scale = dynamic_resize.aspect_preserving_scale(ctx, given, [n for _, n in pairs], out, policy)
+    elements = ctx.integer_tensor(np.asarray([size for size, _ in pairs], object))
+    scale = dynamic_resize.aspect_preserving_scale(
+        ctx, elements, [n for _, n in pairs], out, policy
+    )
     return out, [scale] * len(pairs)
 
 

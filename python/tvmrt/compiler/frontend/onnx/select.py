@@ -60,11 +60,11 @@ def select_any_rank(
         if isinstance(a, Alternatives) or isinstance(b, Alternatives):
             return Alternatives(name, condition, a, b)
         return select(ctx, condition, a, b)
-    known = [_elements(ctx, v) for v in (a, b)]
-    shapes = all(k is not None for k in known)  # shapes, which later nodes read as constants
-    if a.type == b.type and shapes and known[0].tolist() == known[1].tolist():
+    elements = [_elements(ctx, v) for v in (a, b)]
+    shapes = all(k is not None for k in elements)  # shapes, which later nodes read as constants
+    if a.type == b.type and shapes and elements[0].tolist() == elements[1].tolist():
         # a new tensor, for each of them is computed in one branch only
-        return a if a.data is not None else ctx.integer_tensor(known[0], a.dtype.name)
+        return a if a.data is not None else ctx.integer_tensor(elements[0], a.dtype.name)
     if a.dtype == b.dtype and (a.type.rank != b.type.rank or (shapes and a.dtype.is_int)):
         return Alternatives(name, condition, a, b)
     return select(ctx, condition, a, b)
@@ -92,8 +92,10 @@ def _select_optional(ctx: NodeContext, condition: Value, a: OnnxValue, b: OnnxVa
         return a
     there = ctx.emit("where", [condition, _presence(ctx, a), _presence(ctx, b)])
     values = [v.value if isinstance(v, DynamicOptional) else v for v in (a, b)]
-    known = [v for v in values if not isinstance(v, AbsentOptional)]
-    return DynamicOptional(known[0] if len(known) == 1 else select(ctx, condition, *known), there)
+    tensors = [v for v in values if not isinstance(v, AbsentOptional)]
+    return DynamicOptional(
+        tensors[0] if len(tensors) == 1 else select(ctx, condition, *tensors), there
+    )
 
 
 def _presence(ctx: NodeContext, onnx_value: OnnxValue) -> Value:

@@ -66,19 +66,19 @@ def _sequence(ctx: NodeContext) -> TensorList | DynamicTensorList | StackedSeque
 
 
 def stack_elements(
-    ctx: NodeContext, given: TensorList | DynamicTensorList | StackedSequence
+    ctx: NodeContext, sequence: TensorList | DynamicTensorList | StackedSequence
 ) -> Value | None:
     """Stack the elements along a new first axis; None without elements. Raises UnsupportedError if
     their types differ."""
-    if isinstance(given, StackedSequence):
-        return given.value
-    if isinstance(given, DynamicTensorList):
+    if isinstance(sequence, StackedSequence):
+        return sequence.value
+    if isinstance(sequence, DynamicTensorList):
         raise UnsupportedError("the length of the sequence is known only at run time")
-    if not given.values:
+    if not sequence.values:
         return None
-    if len({v.type for v in given.values if isinstance(v, Value)}) != 1:
+    if len({v.type for v in sequence.values if isinstance(v, Value)}) != 1:
         raise UnsupportedError("the elements of the sequence have different types")
-    return ctx.emit("concat", [insert_axis(ctx, v, 0) for v in given.values], axis=0)
+    return ctx.emit("concat", [insert_axis(ctx, v, 0) for v in sequence.values], axis=0)
 
 
 def extend_sequence(
@@ -114,9 +114,9 @@ def _position(ctx: NodeContext, index: int, count: int, last: int) -> int:
 
 @onnx_op("SequenceInsert")
 def insert(ctx: NodeContext) -> list:
-    given = _sequence(ctx)
-    if isinstance(given, StackedSequence) and ctx.input(2) is None:
-        return [extend_sequence(ctx, given, insert_axis(ctx, ctx.required(1), 0))]
+    sequence = _sequence(ctx)
+    if isinstance(sequence, StackedSequence) and ctx.input(2) is None:
+        return [extend_sequence(ctx, sequence, insert_axis(ctx, ctx.required(1), 0))]
     values = list(known_sequence(ctx).values)
     count = len(values)
     position = count if ctx.input(2) is None else _position(ctx, 2, count, count)
@@ -134,13 +134,13 @@ def erase(ctx: NodeContext) -> list:
 
 @onnx_op("SequenceAt")
 def at(ctx: NodeContext) -> list:
-    given = _sequence(ctx)
-    if isinstance(given, TensorList) and (
-        not ctx.is_computed(1) or len({v.type for v in given.values}) > 1
+    sequence = _sequence(ctx)
+    if isinstance(sequence, TensorList) and (
+        not ctx.is_computed(1) or len({v.type for v in sequence.values}) > 1
     ):
-        count = len(given.values)
-        return [given.values[_position(ctx, 1, count, count - 1)]]
-    stack = stack_elements(ctx, given)
+        count = len(sequence.values)
+        return [sequence.values[_position(ctx, 1, count, count - 1)]]
+    stack = stack_elements(ctx, sequence)
     if stack is None:
         raise ValueError("an empty sequence has no elements")
     index = ctx.cast(ctx.reshape(ctx.required(1), ()), "int64")
@@ -149,10 +149,12 @@ def at(ctx: NodeContext) -> list:
 
 @onnx_op("SequenceLength")
 def length(ctx: NodeContext) -> Value:
-    given = _sequence(ctx)
-    if isinstance(given, DynamicTensorList):
-        return given.count
-    count = given.value.shape[0] if isinstance(given, StackedSequence) else len(given.values)
+    sequence = _sequence(ctx)
+    if isinstance(sequence, DynamicTensorList):
+        return sequence.count
+    count = (
+        sequence.value.shape[0] if isinstance(sequence, StackedSequence) else len(sequence.values)
+    )
     return ctx.integer_tensor(np.asarray(count, object))
 
 
@@ -179,10 +181,10 @@ def move_axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
 
 @onnx_op("ConcatFromSequence")
 def concatenate(ctx: NodeContext) -> Value:
-    given, axis = _sequence(ctx), ctx.attr("axis")
-    if isinstance(given, StackedSequence):
-        return _concat_stacked(ctx, given.value, axis)
-    values = given.values
+    sequence, axis = _sequence(ctx), ctx.attr("axis")
+    if isinstance(sequence, StackedSequence):
+        return _concat_stacked(ctx, sequence.value, axis)
+    values = sequence.values
     if not values:
         raise UnsupportedError("the shape of the concatenation of an empty sequence is unknown")
     if ctx.attr("new_axis", 0):
@@ -265,25 +267,25 @@ def sequence_map(ctx: NodeContext) -> list:
 
 @onnx_op("Optional")
 def optional(ctx: NodeContext) -> list:
-    given = ctx.input(0)
-    return [AbsentOptional() if given is None else given]
+    optional = ctx.input(0)
+    return [AbsentOptional() if optional is None else optional]
 
 
 @onnx_op("OptionalHasElement")
 def has_element(ctx: NodeContext) -> Value:
-    given = ctx.input(0)
-    if isinstance(given, DynamicOptional):
-        return given.is_present
-    return ctx.const(given is not None and not isinstance(given, AbsentOptional))
+    optional = ctx.input(0)
+    if isinstance(optional, DynamicOptional):
+        return optional.is_present
+    return ctx.const(optional is not None and not isinstance(optional, AbsentOptional))
 
 
 @onnx_op("OptionalGetElement")
 def get_element(ctx: NodeContext) -> list:
-    given = ctx.required(0)
-    if isinstance(given, AbsentOptional):
+    element = ctx.required(0)
+    if isinstance(element, AbsentOptional):
         raise ValueError("the optional value is missing")
-    if isinstance(given, DynamicOptional):
-        there = TensorExpr.from_integer(ctx, given.is_present).reshape(1)
-        require(there, [1], given.is_present, "input", "an optional value that is present")
-        return [given.value]
-    return [given]
+    if isinstance(element, DynamicOptional):
+        there = TensorExpr.from_integer(ctx, element.is_present).reshape(1)
+        require(there, [1], element.is_present, "input", "an optional value that is present")
+        return [element.value]
+    return [element]

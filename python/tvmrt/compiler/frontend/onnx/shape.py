@@ -233,8 +233,8 @@ def unsqueeze(ctx: NodeContext) -> Value:
     added = {normalize_axis(a, rank) for a in axes}
     if len(added) != len(axes):
         raise ValueError(f"axes {axes} repeat an axis")
-    kept = iter(x.shape)
-    return ctx.reshape(x, [1 if d in added else next(kept) for d in range(rank)])
+    extents = iter(x.shape)
+    return ctx.reshape(x, [1 if d in added else next(extents) for d in range(rank)])
 
 
 @onnx_op("Transpose")
@@ -451,5 +451,5 @@ def trilu(ctx: NodeContext) -> Value:
     k = ctx.const(0, np.int64) if k is None else ctx.reshape(ctx.cast(k, "int64"), ())
     first = ctx.emit("add", [ctx.reshape(ctx.iota(rows), (rows, 1)), k])
     side = "greater_equal" if ctx.attr("upper", 1) else "less_equal"
-    kept = ctx.emit(side, [ctx.reshape(ctx.iota(columns), (1, columns)), first])
-    return ctx.emit("where", [kept, x, ctx.like(0, x)])
+    mask = ctx.emit(side, [ctx.reshape(ctx.iota(columns), (1, columns)), first])
+    return ctx.emit("where", [mask, x, ctx.like(0, x)])

@@ -96,13 +96,13 @@ def dft(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rank = len(x.shape)
     if ctx.opset >= 20:
-        given = ctx.int_operand(2, "the axis")
-        axis = given[0] if given else -2
+        axis_operand = ctx.int_operand(2, "the axis")
+        axis = axis_operand[0] if axis_operand else -2
     else:
         axis = ctx.attr("axis", 1)
     axis = normalize_axis(axis, rank)
     inverse, onesided = bool(ctx.attr("inverse", 0)), bool(ctx.attr("onesided", 0))
-    wanted = ctx.int_operand(1, "the length")
+    size = ctx.int_operand(1, "the length")
     components = x.shape[-1]
     if axis == rank - 1 or components not in (1, 2):
         raise ValueError(f"{x.type} has no axis {axis} for a Fourier transform")
@@ -110,7 +110,7 @@ def dft(ctx: NodeContext) -> Value:
     order = [*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1]
     moved = ctx.transpose(x, order)
     full = onesided and inverse
-    length = wanted[0] if wanted else (2 * (x.shape[axis] - 1) if full else x.shape[axis])
+    length = size[0] if size else (2 * (x.shape[axis] - 1) if full else x.shape[axis])
     if full:
         moved = _append_conjugate_half(ctx, moved, length)
     moved = ctx.pad_or_truncate(moved, rank - 2, length)
@@ -172,8 +172,8 @@ def _window(ctx: NodeContext, size: SymInt) -> Value:
 def stft(ctx: NodeContext) -> Value:
     """Short-time Fourier transform: a convolution whose kernels are the windowed waves."""
     x, window = ctx.required(0), ctx.input(2)
-    given = ctx.int_operand(3, "the frame length")
-    length = given[0] if given or window is None else window.shape[0]
+    frame_length = ctx.int_operand(3, "the frame length")
+    length = frame_length[0] if frame_length or window is None else window.shape[0]
     step = ctx.int_operand(1, "the frame step")[0]
     if x.dtype.name != "float32" or (len(x.shape) == 3 and x.shape[2] != 1):
         raise UnsupportedError(

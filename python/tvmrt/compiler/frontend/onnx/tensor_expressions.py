@@ -103,18 +103,18 @@ class TensorExpr:
         return (self < 0).where(self + extent, self)
 
 
-def require(found: TensorExpr, expected: Sequence, given: Value, operand: str, text: str) -> Value:
+def require(actual: TensorExpr, expected: Sequence, given: Value, operand: str, text: str) -> Value:
     """End runs in which the integers ``found`` are not ``expected``; return True for others.
 
     ``given`` is the node's operand for the error text, ``text`` the compiled-in expectation.
     """
-    ctx = found.ctx
+    ctx = actual.ctx
     name = ctx.name if len(ctx.name) <= 60 else f"{ctx.name[:57]}..."
     shown = ctx.cast(given, "int64")
     flat = ctx.reshape(shown, (given.type.size,))
     return ctx.emit(
         "require",
-        [ctx.cast(found.value, "int64"), flat],
+        [ctx.cast(actual.value, "int64"), flat],
         expected=tuple(expected),
         where=f"{ctx.op} '{name}', {operand}",
         text=text,

@@ -53,8 +53,8 @@ def _condition_subgraph(ctx: NodeContext, body: onnx.GraphProto) -> onnx.GraphPr
     producer_index = {key: i for i, node in enumerate(body.node) for key in node.output}
     input_index = {info.name: i for i, info in enumerate(body.input)}
     inside = {tensor.name for tensor in body.initializer}
-    wanted, taken, read = [body.output[0].name], set(), set()
-    for name in wanted:  # the list grows in the loop
+    pending, taken, read = [body.output[0].name], set(), set()
+    for name in pending:  # the list grows in the loop
         more: list[str] = []
         if name in producer_index:
             node = body.node[producer_index[name]]
@@ -68,7 +68,7 @@ def _condition_subgraph(ctx: NodeContext, body: onnx.GraphProto) -> onnx.GraphPr
                 more = [body.output[input_index[name] - 1].name]
         elif name and name not in inside and not _is_small_constant(ctx.scope.get(name)):
             return None
-        wanted += [key for key in dict.fromkeys(more) if key not in wanted]
+        pending += [key for key in dict.fromkeys(more) if key not in pending]
         if len(taken) > _MAX_NODES:
             return None
     carried = sorted(i for i in read if i > 1)

@@ -89,11 +89,11 @@ class _Upgrade:
         """Note the types of a node's outputs if onnx can infer them."""
         try:
             schema = onnx.defs.get_schema(node.op_type, MIN_OPSET, node.domain)
-            known = {name: self.types[name] for name in node.input if name in self.types}
+            types = {name: self.types[name] for name in node.input if name in self.types}
             data = {name: self.constants[name] for name in node.input if name in self.constants}
             self.types.update(
                 onnx.shape_inference.infer_node_outputs(
-                    schema, node, known, data, None, self.opsets, self.ir_version
+                    schema, node, types, data, None, self.opsets, self.ir_version
                 )
             )
         except Exception:  # the importer reports the error
@@ -142,9 +142,9 @@ def _attributes(node: onnx.NodeProto) -> dict:
 
 
 def _remove_attributes(node: onnx.NodeProto, *names: str) -> None:
-    kept = [a for a in node.attribute if a.name not in names]
-    if len(kept) < len(node.attribute):
-        copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
+    attributes = [a for a in node.attribute if a.name not in names]
+    if len(attributes) < len(node.attribute):
+        copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in attributes]
         del node.attribute[:]
         node.attribute.extend(copies)
 

@@ -74,18 +74,18 @@ def exact_result(
         op = "to_bool" if dtype == "bool" else "trunc"
     rule = _INTEGER_RULES.get(op) if source not in BITS else None
     rule = rule or _RULES.get(op)
-    known = [each for each in operands if each is not None]
-    if rule is None or len(known) < len(operands):
+    exact = [each for each in operands if each is not None]
+    if rule is None or len(exact) < len(operands):
         return None
-    state = max(each.state for each in known)
+    state = max(each.state for each in exact)
     if op in _COMPARISONS and state != EXACT:
         return None
-    value = rule(*(each.value for each in known))
+    value = rule(*(each.value for each in exact))
     if value is None:
         return None
     if state == ROUNDED and op in _TO_INTEGERS:
         bits = BITS[source] - 1
-        state = EXACT if all(_has_bits(each.value, bits) for each in known) else UNPROVEN
+        state = EXACT if all(_has_bits(each.value, bits) for each in exact) else UNPROVEN
     elif state == ROUNDED and op in _ROUNDED_AGAIN:
         state = UNPROVEN
     value = _normal(value)
@@ -199,8 +199,8 @@ def _truncated_quotient(a: Any, b: Any) -> SymInt | None:
 
 
 def _truncated_mod(a: Any, b: Any) -> SymInt | None:
-    found = _truncated_quotient(a, b)
-    return None if found is None else a - found * b
+    quotient = _truncated_quotient(a, b)
+    return None if quotient is None else a - quotient * b
 
 
 def _floor_mod(a: Any, b: Any) -> SymInt | None:

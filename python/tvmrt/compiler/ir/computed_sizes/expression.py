@@ -82,12 +82,12 @@ class SizeExpr:
 
 def _visit_bottom_up(expr: SizeExpr, function: Callable) -> Any:
     """Apply a function bottom-up to each number and the results for its operands, once each."""
-    found: dict[bytes, Any] = {}
+    values: dict[bytes, Any] = {}
 
     def visit(each: SizeExpr) -> Any:
-        if each.key not in found:
-            found[each.key] = function(each, [visit(o) for o in each.operands])
-        return found[each.key]
+        if each.key not in values:
+            values[each.key] = function(each, [visit(o) for o in each.operands])
+        return values[each.key]
 
     with np.errstate(all="ignore"):
         return visit(expr)
@@ -101,8 +101,8 @@ def _at(expr: SizeExpr, operands: list, sizes: Sizes) -> Any:
 
 def _apply(expr: SizeExpr, *operands: np.ndarray) -> np.ndarray:
     """Compute the operator by its definition, in the element type of the operands."""
-    found = OPS[expr.op].evaluate(operands, dict(expr.attrs))
-    return np.asarray(found[0])  # type: ignore[index]
+    result = OPS[expr.op].evaluate(operands, dict(expr.attrs))
+    return np.asarray(result[0])  # type: ignore[index]
 
 
 def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Ends:
@@ -127,10 +127,10 @@ def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Ends:
 def _integer_interval(expr: SizeExpr, operands: list) -> Ends:
     """Return bounds of an integer: where it may wrap around, those of its type."""
     wide = [[end if end.dtype == bool else end.astype(np.float64) for end in o] for o in operands]
-    found = wide_interval(OPS[expr.op], dict(expr.attrs), wide, True)  # type: ignore[arg-type]
-    if found is None:
+    interval = wide_interval(OPS[expr.op], dict(expr.attrs), wide, True)  # type: ignore[arg-type]
+    if interval is None:
         return _type_interval(expr.dtype)
-    lower, upper = found
+    lower, upper = interval
     info = np.iinfo(expr.dtype)
     fits = (lower >= max(info.min, -MAX_EXACT)) & (upper <= min(info.max, MAX_EXACT))
     ends = [np.where(fits, end, 0).astype(info.dtype) for end in (lower, upper)]
@@ -256,12 +256,12 @@ def _try_all_sizes(expr: SizeExpr) -> tuple[Any, Any, bool, tuple[int, ...] | No
     sizes = all_sizes(symbols, MAX_SIZES if expr.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16)
     if sizes is None:
         return None
-    found = np.broadcast_to(expr.at(sizes), np.broadcast_shapes(*map(np.shape, sizes.values())))
+    results = np.broadcast_to(expr.at(sizes), np.broadcast_shapes(*map(np.shape, sizes.values())))
     exact, is_int = expr.exact, DTYPES[expr.dtype].is_int
     is_exact = is_int and exact is not None and exact.is_whole
-    is_exact = is_exact and bool((found == value_at(exact.value, sizes)).all())
-    steps = _linear_steps(symbols, sizes, found) if is_int and not is_exact else None
-    return found.min(), found.max(), is_exact, steps
+    is_exact = is_exact and bool((results == value_at(exact.value, sizes)).all())
+    steps = _linear_steps(symbols, sizes, results) if is_int and not is_exact else None
+    return results.min(), results.max(), is_exact, steps
 
 
 def _linear_steps(

@@ -43,12 +43,16 @@ def wide_interval(op: Op, attrs: dict, operands: Sequence[Ends], is_int: bool) -
     a result that is an integer. None if they are not known."""
 
     def compute(*ends: np.ndarray) -> np.ndarray:
-        found: Any = [ends[0]] if op.name == "cast" else op.evaluate(ends, attrs)
+        interval: Any = [ends[0]] if op.name == "cast" else op.evaluate(ends, attrs)
         has_zero = reduce(or_, (end == 0 for end in ends))
-        return np.where(np.isnan(found[0]) & has_zero, 0, found[0])
+        return np.where(np.isnan(interval[0]) & has_zero, 0, interval[0])
 
-    found = result_interval(op, operands, compute)
-    return (np.trunc(found[0]), np.trunc(found[1])) if found is not None and is_int else found
+    interval = result_interval(op, operands, compute)
+    return (
+        (np.trunc(interval[0]), np.trunc(interval[1]))
+        if interval is not None and is_int
+        else interval
+    )
 
 
 def _at_ends(compute: Compute, operands: Sequence[Ends], signs: str) -> Ends:

@@ -85,22 +85,22 @@ class Attribute:
         number = int if is_integer else float
         return number(match[1]) if match[1] else low, number(match[2]) if match[2] else high
 
-    def check(self, value: Any, known: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-        """Raise ``ContractError`` unless the value is valid; ``known`` has everything it refers
+    def check(self, value: Any, bindings: Mapping[str, Any], origin: Mapping[str, str]) -> None:
+        """Raise ``ContractError`` unless the value is valid; ``bindings`` has everything it refers
         to."""
-        if not self._test(self, value, known):
+        if not self._test(self, value, bindings):
             message = (
-                f"attribute {self.name} is {_value_text(value)}, expected {self.expected(known)}"
+                f"attribute {self.name} is {_value_text(value)}, expected {self.expected(bindings)}"
             )
-            raise ContractError(message + self._reason(known, origin))
+            raise ContractError(message + self._reason(bindings, origin))
 
-    def expected(self, known: Mapping[str, Any]) -> str:
+    def expected(self, bindings: Mapping[str, Any]) -> str:
         """Return the expected value as text, with the numbers that are known."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.of is not None:
-            return f"{_OF[self.kind]} {self.of}{self._bounds_of(known)}"
-        count = self._count(known)
+            return f"{_OF[self.kind]} {self.of}{self._bounds_of(bindings)}"
+        count = self._count(bindings)
         noun = _NOUNS[self.kind]
         if self.kind in ("ints", "floats"):
             noun = f"{'' if count is None else f'{count} '}{noun}"
@@ -109,9 +109,9 @@ class Attribute:
         bounds = self._bounds()
         return f"{noun}{bounds}"
 
-    def _count(self, known: Mapping[str, Any]) -> int | None:
+    def _count(self, bindings: Mapping[str, Any]) -> int | None:
         if self.like is not None:
-            like = known.get(self.like)
+            like = bindings.get(self.like)
             return None if like is None else len(like)
         return self.length
 
@@ -125,8 +125,8 @@ class Attribute:
             return f" not below {self.low:g}"
         return f" not above {self.high:g}" if np.isfinite(self.high) else ""
 
-    def _bounds_of(self, known: Mapping[str, Any]) -> str:
-        target = known.get(self.of)
+    def _bounds_of(self, bindings: Mapping[str, Any]) -> str:
+        target = bindings.get(self.of)
         if target is None:
             return ""
         if self.kind == "int":
@@ -134,26 +134,26 @@ class Attribute:
             return f", {low} to {high}"
         return f", which has {_rank_of(target)}"
 
-    def _reason(self, known: Mapping[str, Any], origin: Mapping[str, str]) -> str:
-        if self.like is None or known.get(self.like) is None:
+    def _reason(self, bindings: Mapping[str, Any], origin: Mapping[str, str]) -> str:
+        if self.like is None or bindings.get(self.like) is None:
             return ""
-        values = list(known[self.like])
+        values = list(bindings[self.like])
         return f", one for each axis of {self.like} = {values} by {origin[self.like]}"
 
 
-def _is_int(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_int(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     if not isinstance(value, _INTEGERS) or isinstance(value, bool):
         return False
     if self.of is not None:
-        low, high = _range_of(known[self.of])
+        low, high = _range_of(bindings[self.of])
         return low <= value <= high
     return self.low <= value <= self.high
 
 
-def _is_ints(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_ints(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     if not isinstance(value, (list, tuple)):
         return False
-    count = self._count(known)
+    count = self._count(bindings)
     if count is not None and len(value) != count:
         return False
     low, high = self.low, self.high
@@ -162,7 +162,7 @@ def _is_ints(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_float(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_float(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     if not isinstance(value, _NUMBERS) or isinstance(value, bool):
         return False
     if math.isnan(value):  # NaN is in no range, but is allowed if there are no bounds
@@ -170,26 +170,26 @@ def _is_float(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
     return self.low <= value <= self.high
 
 
-def _is_floats(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_floats(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     if not isinstance(value, (list, tuple)):
         return False
-    count = self._count(known)
+    count = self._count(bindings)
     return (count is None or len(value) == count) and all(isinstance(n, _NUMBERS) for n in value)
 
 
-def _is_bool(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_bool(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     return isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1))
 
 
-def _is_text(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_text(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     return isinstance(value, str)
 
 
-def _is_choice(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_choice(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     return isinstance(value, str) and value in self.choices
 
 
-def _is_dtype(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_dtype(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     return isinstance(value, str) and value in self.dtypes and value in DTYPES
 
 
@@ -198,24 +198,24 @@ def _rank_of(target: Any) -> int:
     return len((target[0] if isinstance(target, tuple) else target).shape)
 
 
-def _is_axis(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
-    rank = _rank_of(known[self.of])
+def _is_axis(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
+    rank = _rank_of(bindings[self.of])
     return isinstance(value, _INTEGERS) and not isinstance(value, bool) and 0 <= value < rank
 
 
-def _is_axes(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
-    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, known) for a in value):
+def _is_axes(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
+    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, bindings) for a in value):
         return False
     return all(a < b for a, b in zip(value, value[1:]))
 
 
-def _is_order(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
-    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, known) for a in value):
+def _is_order(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
+    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, bindings) for a in value):
         return False
-    return len(value) == len(set(value)) == _rank_of(known[self.of])
+    return len(value) == len(set(value)) == _rank_of(bindings[self.of])
 
 
-def _is_object(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+def _is_object(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     return value is not None
 
 

@@ -40,40 +40,42 @@ class Operand:
         self.shape = Shape(match["shape"])
         self.by = f"operand {self.name}"
 
-    def bind(self, type: TensorType, known: dict[str, Any], origin: dict[str, str]) -> None:
+    def bind(self, type: TensorType, bindings: dict[str, Any], origin: dict[str, str]) -> None:
         """Compare a type with the known values, and bind the extents and types that it names."""
         if not (
-            self.elements.admits(type.dtype, known, origin, self.by)
-            and self.shape.bind(type.shape, known, origin, self.by)
+            self.elements.admits(type.dtype, bindings, origin, self.by)
+            and self.shape.bind(type.shape, bindings, origin, self.by)
         ):
-            raise self._mismatch_error(type, known, origin)
+            raise self._mismatch_error(type, bindings, origin)
 
     def check_formulas(
-        self, type: TensorType, known: Mapping[str, Any], origin: Mapping[str, str]
+        self, type: TensorType, bindings: Mapping[str, Any], origin: Mapping[str, str]
     ) -> None:
         """Compare the extents that are formulas, after all operands are bound."""
         try:
-            fits = self.shape.formulas_match(type.shape, known)
+            fits = self.shape.formulas_match(type.shape, bindings)
         except ContractError as problem:
             raise ContractError(f"{self.by} is {type}, expected {self.text}: {problem}") from None
         if not fits:
-            raise self._mismatch_error(type, known, origin)
+            raise self._mismatch_error(type, bindings, origin)
 
     @property
     def text(self) -> str:
         return f"{self.elements.text}{self.shape}"
 
-    def _mismatch_error(self, type: TensorType, known: Mapping, origin: Mapping) -> ContractError:
+    def _mismatch_error(
+        self, type: TensorType, bindings: Mapping, origin: Mapping
+    ) -> ContractError:
         letter = self.elements.letter
         if not self.repeated:
             # names that this operand itself has bound explain nothing
-            known = {k: v for k, v in known.items() if origin.get(k) != self.by}
-        element, values = self.elements.expected(known), self.shape.values_text(known)
+            bindings = {k: v for k, v in bindings.items() if origin.get(k) != self.by}
+        element, values = self.elements.expected(bindings), self.shape.values_text(bindings)
         names = [letter, *sorted(self.shape.names)] if letter else sorted(self.shape.names)
         reasons = ", ".join(
-            f"{name} = {_value_text(known[name])} by {origin[name]}"
+            f"{name} = {_value_text(bindings[name])} by {origin[name]}"
             for name in names
-            if name in origin and known.get(name) is not None
+            if name in origin and bindings.get(name) is not None
         )
         message = f"{self.by} is {type}, expected {element}{self.shape}"
         return ContractError(
@@ -146,33 +148,33 @@ class Contract:
         checked. ``open``: attributes may be missing, and others may be present. Raises
         ``ContractError``.
         """
-        known: dict[str, Any] = {}
+        bindings: dict[str, Any] = {}
         origin: dict[str, str] = {}
-        self._bind_attributes(attrs, known, origin, open)
-        named_types = self._pair(types, known)
+        self._bind_attributes(attrs, bindings, origin, open)
+        named_types = self._pair(types, bindings)
         for operand, type in named_types:
-            operand.bind(type, known, origin)
+            operand.bind(type, bindings, origin)
         for operand, type in named_types:
-            operand.check_formulas(type, known, origin)
+            operand.check_formulas(type, bindings, origin)
         for attribute in self.attributes.values():
-            value = known.get(attribute.name)
+            value = bindings.get(attribute.name)
             if attribute.late and not (value is None and (attribute.optional or open)):
-                attribute.check(value, known, origin)
+                attribute.check(value, bindings, origin)
         if data is not None:
-            self._bind_data(data, known)
-        self._apply_rules(known)
-        return known
+            self._bind_data(data, bindings)
+        self._apply_rules(bindings)
+        return bindings
 
-    def _apply_rules(self, known: dict[str, Any]) -> None:
+    def _apply_rules(self, bindings: dict[str, Any]) -> None:
         """Apply the rules whose attributes are known; an open application may lack some."""
-        missing = {n for n, a in self.attributes.items() if n not in known and not a.optional}
+        missing = {n for n, a in self.attributes.items() if n not in bindings and not a.optional}
         for rule in self.rules:
             if not missing or missing.isdisjoint(rule.reads):
-                rule.apply(known)
+                rule.apply(bindings)
             elif rule.name is not None:
                 missing.add(rule.name)
 
-    def _bind_attributes(self, attrs, known: dict, origin: dict, open: bool) -> None:
+    def _bind_attributes(self, attrs, bindings: dict, origin: dict, open: bool) -> None:
         if not open and not attrs.keys() <= self.attributes.keys():
             name = next(iter(attrs.keys() - self.attributes.keys()))
             expected = ", ".join(self.attributes) or "no attributes"
@@ -184,12 +186,12 @@ class Contract:
                 raise ContractError(
                     f"attribute {name} is missing; expected {attribute.expected({})}"
                 )
-            value = known[name] = attrs[name]
+            value = bindings[name] = attrs[name]
             origin[name] = f"attribute {name}"
             if not attribute.late and not (value is None and attribute.optional):
-                attribute.check(value, known, origin)
+                attribute.check(value, bindings, origin)
 
-    def _pair(self, types: Sequence[TensorType | None], known: dict) -> list:
+    def _pair(self, types: Sequence[TensorType | None], bindings: dict) -> list:
         """Return the operands that are present, each with its type."""
         count, max_count = len(types), len(self.operands)
         if count < self.min_count or (count > max_count and not self.repeated):
@@ -204,11 +206,11 @@ class Contract:
         pairs = []
         for i, operand in enumerate(self.operands):
             if operand.repeated:
-                known[operand.name] = tuple(types[i:])
+                bindings[operand.name] = tuple(types[i:])
                 pairs += [(operand, t) for t in types[i:]]
                 break
             type = types[i] if i < count else None
-            known[operand.name] = type
+            bindings[operand.name] = type
             pairs.append((operand, type))
         for operand, type in pairs:
             if type is None and not operand.optional:
@@ -218,31 +220,31 @@ class Contract:
     def _names(self) -> str:
         return ", ".join(o.name + o.mark for o in self.operands)
 
-    def _bind_data(self, data: Sequence[np.ndarray | None], known: dict) -> None:
+    def _bind_data(self, data: Sequence[np.ndarray | None], bindings: dict) -> None:
         for i, operand in enumerate(self.operands[: len(data)]):
             arrays = data[i:] if operand.repeated else data[i : i + 1]
             if (
                 operand.constant
-                and known[operand.name] is not None
+                and bindings[operand.name] is not None
                 and any(a is None for a in arrays)
             ):
                 raise ContractError(f"{operand.by} is computed at run time, expected a constant")
             if f"{operand.name}_data" in self._data:
-                known[f"{operand.name}_data"] = arrays if operand.repeated else arrays[0]
+                bindings[f"{operand.name}_data"] = arrays if operand.repeated else arrays[0]
 
-    def result_types(self, known: Mapping[str, Any]) -> list[TensorType] | None:
+    def result_types(self, bindings: Mapping[str, Any]) -> list[TensorType] | None:
         """Return the types of the results from the values that ``bind`` returned; None if an open
         application lacks an attribute that they depend on."""
         types = []
         for result in self.results:
             try:
-                shape = result.shape.extents(known)
+                shape = result.shape.extents(bindings)
             except KeyError:
                 return None
             except ContractError as problem:
                 raise ContractError(f"result {result.name}: {problem}") from None
             problem = size_problem(shape)
-            type = TensorType(shape, result.elements.of_result(known))
+            type = TensorType(shape, result.elements.of_result(bindings))
             if problem is not None:
                 raise ContractError(f"result {result.name} would be {type}; {problem}")
             types.append(type)

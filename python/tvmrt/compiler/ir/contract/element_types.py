@@ -37,7 +37,7 @@ _KNOWN = {**DTYPES, HANDLE.name: HANDLE}
 def members(text: str) -> frozenset[str]:
     """Return the names of the types in ``text``, names and families joined by ``|``.
 
-    Raises ValueError when one is not known.
+    Raises ValueError when one is not bindings.
     """
     names: set[str] = set()
     for word in text.split("|"):
@@ -61,30 +61,32 @@ class Elements:
         self.letter = letter or None
         self.allowed = members(family) if family else None
 
-    def admits(self, dtype: DType, known: dict[str, Any], origin: dict[str, str], by: str) -> bool:
+    def admits(
+        self, dtype: DType, bindings: dict[str, Any], origin: dict[str, str], by: str
+    ) -> bool:
         """Return whether an operand may have the type, and bind the letter to it."""
         if self.allowed is not None and dtype.name not in self.allowed:
             return False
         if self.letter is None:
             return True
-        before = known.get(self.letter)
+        before = bindings.get(self.letter)
         if before is None:
-            known[self.letter] = dtype
+            bindings[self.letter] = dtype
             origin[self.letter] = by
         return before is None or before == dtype
 
-    def expected(self, known: Mapping[str, Any]) -> str:
+    def expected(self, bindings: Mapping[str, Any]) -> str:
         """Return the type as text: the one bound to the letter, or the family."""
-        before = known.get(self.letter) if self.letter else None
+        before = bindings.get(self.letter) if self.letter else None
         if before is not None and (self.allowed is None or before.name in self.allowed):
             return before.name
         return self.text.rpartition("=")[2]
 
-    def of_result(self, known: Mapping[str, Any]) -> DType:
+    def of_result(self, bindings: Mapping[str, Any]) -> DType:
         """Return the type of a result: bound to a letter, in a dtype attribute, or named."""
         if self.letter is not None:
-            return known[self.letter]
-        return _KNOWN[known.get(self.text, self.text)]
+            return bindings[self.letter]
+        return _KNOWN[bindings.get(self.text, self.text)]
 
 
 class ResultElements(Elements):

@@ -48,12 +48,12 @@ class Formula:
         tree = ast.fix_missing_locations(_Arithmetic(self.names).visit(tree))
         return compile(tree, f"<extent {text}>", "eval")
 
-    def values(self, known: Mapping[str, Any]) -> list[int]:
+    def values(self, bindings: Mapping[str, Any]) -> list[int]:
         """Return the allowed extents. Raise ``ContractError`` if a quotient is not an integer."""
         try:
-            return [eval(code, _NAMES, known) for code in self._codes]
+            return [eval(code, _NAMES, bindings) for code in self._codes]
         except _Indivisible:
-            values = ", ".join(f"{n} = {known[n]}" for n in sorted(self.names))
+            values = ", ".join(f"{n} = {bindings[n]}" for n in sorted(self.names))
             raise ContractError(f"{self.text} is not a whole number ({values})") from None
 
 

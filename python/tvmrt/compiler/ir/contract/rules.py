@@ -24,22 +24,22 @@ class Rule:
     reads: tuple[str, ...]
     name: str | None = None
 
-    def arguments(self, known: Mapping[str, Any]) -> list[Any] | None:
+    def arguments(self, bindings: Mapping[str, Any]) -> list[Any] | None:
         """Return the values of the parameters; None if elements are needed that are not known."""
-        operands = [known[name] if name in known else None for name in self.reads]
+        operands = [bindings[name] if name in bindings else None for name in self.reads]
         for name, value in zip(self.reads, operands):
             if value is None and name.endswith(_DATA):
                 return None
         return operands
 
-    def apply(self, known: dict[str, Any]) -> None:
-        """Raise ``ContractError`` if a test fails; store a named value in ``known``."""
-        arguments = self.arguments(known)
+    def apply(self, bindings: dict[str, Any]) -> None:
+        """Raise ``ContractError`` if a test fails; store a named value in ``bindings``."""
+        arguments = self.arguments(bindings)
         if arguments is None:
             return
         result = self.function(*arguments)
         if self.name is not None:
-            known[self.name] = result
+            bindings[self.name] = result
         elif not result:
             values = (
                 f"{n} = {_value_text(v)}" for n, v in zip(self.reads, arguments) if v is not None

@@ -26,15 +26,15 @@ class VariadicAxes:
         self.max_count = int(match[3]) if match[3] else None
         self.like = match[4]
 
-    def admits(self, extents: tuple[int, ...], known: Mapping[str, Any]) -> bool:
+    def admits(self, extents: tuple[int, ...], bindings: Mapping[str, Any]) -> bool:
         """Return whether the axes fit the limits, and equal the known axes of that name."""
         count = len(extents)
         if count < self.min_count or (self.max_count is not None and count > self.max_count):
             return False
-        if self.like is not None and known.get(self.like) is not None:
-            if count != len(known[self.like]):
+        if self.like is not None and bindings.get(self.like) is not None:
+            if count != len(bindings[self.like]):
                 return False
-        before = known.get(self.name) if self.name else None
+        before = bindings.get(self.name) if self.name else None
         if before is None:
             return True
         return len(before) == count and all(map(are_equal, before, extents))
@@ -91,62 +91,66 @@ class Shape:
             self._formulas.append((place, formula))
             self.names |= formula.names
 
-    def bind(self, shape: tuple, known: dict[str, Any], origin: dict[str, str], by: str) -> bool:
+    def bind(self, shape: tuple, bindings: dict[str, Any], origin: dict[str, str], by: str) -> bool:
         """Bind new names; return whether the rank and all extents except formulas match."""
         rank, variadic = len(shape), self.variadic
         if rank != self.fixed if variadic is None else rank < self.fixed:
             return False
         if variadic is not None:
             extents = shape[self._head : rank - self.fixed + self._head]
-            if not variadic.admits(extents, known):
+            if not variadic.admits(extents, bindings):
                 return False
-            if variadic.name is not None and known.get(variadic.name) is None:
-                known[variadic.name] = extents
+            if variadic.name is not None and bindings.get(variadic.name) is None:
+                bindings[variadic.name] = extents
                 origin[variadic.name] = by
         for place, symbol in self._bare:
-            before = known.get(symbol)
+            before = bindings.get(symbol)
             if before is None:
-                known[symbol] = shape[place]
+                bindings[symbol] = shape[place]
                 origin[symbol] = by
             elif not are_equal(before, shape[place]):
                 return False
         return True
 
-    def formulas_match(self, shape: tuple, known: Mapping[str, Any]) -> bool:
+    def formulas_match(self, shape: tuple, bindings: Mapping[str, Any]) -> bool:
         """Return whether the extents that are formulas fit, after all operands are bound.
 
         A formula is skipped if a name has no value because its operand is left out.
         """
         for place, formula in self._formulas:
-            if any(known.get(name) is None for name in formula.names):
+            if any(bindings.get(name) is None for name in formula.names):
                 continue
-            if not any(are_equal(shape[place], n) for n in formula.values(known)):
+            if not any(are_equal(shape[place], n) for n in formula.values(bindings)):
                 return False
         return True
 
-    def extents(self, known: Mapping[str, Any]) -> tuple[SymInt, ...]:
+    def extents(self, bindings: Mapping[str, Any]) -> tuple[SymInt, ...]:
         """Return the shape of a result."""
         extents: list[SymInt] = []
         formulas = dict(self._formulas)
         for i, word in enumerate(self._words):
             place = i if i <= self._head else i - len(self._words)
             if i == self._head:
-                extents += known[self.variadic.name]
+                extents += bindings[self.variadic.name]
             elif place in formulas:
-                extents += formulas[place].values(known)
+                extents += formulas[place].values(bindings)
             else:
-                extents.append(known[word])
+                extents.append(bindings[word])
         return tuple(map(as_extent, extents))
 
     def __str__(self) -> str:
         return f"[{', '.join(self._words)}]"
 
-    def values_text(self, known: Mapping[str, Any]) -> str:
+    def values_text(self, bindings: Mapping[str, Any]) -> str:
         """Return the shape with the numbers that are known, ``[8, 2]``; empty if there are none."""
         parts = []
         for i, word in enumerate(self._words):
             variadic = self.variadic if i == self._head else None
-            parts += self._variadic_text(variadic, known) if variadic else [_word_text(word, known)]
+            parts += (
+                self._variadic_text(variadic, bindings)
+                if variadic
+                else [_word_text(word, bindings)]
+            )
         text = ", ".join(parts)
         return (
             f"[{text}]"
@@ -154,19 +158,19 @@ class Shape:
             else ""
         )
 
-    def _variadic_text(self, variadic: VariadicAxes, known: Mapping[str, Any]) -> list[str]:
-        if variadic.name is None or known.get(variadic.name) is None:
+    def _variadic_text(self, variadic: VariadicAxes, bindings: Mapping[str, Any]) -> list[str]:
+        if variadic.name is None or bindings.get(variadic.name) is None:
             return ["..."]
-        return [extent_text(n) for n in known[variadic.name]]
+        return [extent_text(n) for n in bindings[variadic.name]]
 
 
-def _word_text(word: str, known: Mapping[str, Any]) -> str:
+def _word_text(word: str, bindings: Mapping[str, Any]) -> str:
     if word == "_":
         return "_"
     formula = Formula(word)
-    if any(known.get(name) is None for name in formula.names):
+    if any(bindings.get(name) is None for name in formula.names):
         return word
     try:
-        return " or ".join(dict.fromkeys(extent_text(n) for n in formula.values(known)))
+        return " or ".join(dict.fromkeys(extent_text(n) for n in formula.values(bindings)))
     except ContractError:
         return word

@@ -159,9 +159,9 @@ def is_at_least(extent: SymInt, minimum: int) -> bool:
 def _assume_sign(extent: Extent) -> bool | None:
     """Return whether an extent, which may be negative, is so at large sizes, and record it as a
     condition; None if that may not be assumed."""
-    known = known_sign(extent)
-    if known is not None:
-        return known
+    sign = known_sign(extent)
+    if sign is not None:
+        return sign
     answer = int(extent.at({s.name: min(LARGE_SIZE, s.high) for s in extent.symbols()})) < 0
     missing = sym_max(extent + 1, 0) if answer else sym_max(-extent, 0)
     words = f"{-extent!r} is at least 1" if answer else f"{extent!r} is at least 0"
@@ -220,8 +220,8 @@ def _remainder(extent: SymInt, zeros: Sequence[Extent]) -> SymInt:
         if not isinstance(extent, Extent):
             break
         try:
-            found = (_eliminate_term(extent, zero) for zero in zeros)
-            less = next((each for each in found if each is not None), None)
+            rewritten = (_eliminate_term(extent, zero) for zero in zeros)
+            less = next((each for each in rewritten if each is not None), None)
         except UndecidedExtent:  # it is too long
             break
         if less is None:

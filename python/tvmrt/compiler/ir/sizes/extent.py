@@ -70,7 +70,7 @@ class Symbol:
     def __hash__(self) -> int:
         return hash((self.name, self.c))
 
-    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
+    def at(self, values: Mapping[str, Any], cache: dict | None = None) -> Any:
         return values[self.name]
 
     @property
@@ -113,8 +113,8 @@ class _Computed:
     def weight(self) -> int:
         return self.number.weight
 
-    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
-        return self.apply(self.number.at(values, known))
+    def at(self, values: Mapping[str, Any], cache: dict | None = None) -> Any:
+        return self.apply(self.number.at(values, cache))
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -176,13 +176,13 @@ class Extent:
         self._hash = hash(self.terms)
         self._symbols: frozenset[Symbol] | None = None
 
-    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
+    def at(self, values: Mapping[str, Any], cache: dict | None = None) -> Any:
         """Return the value for these values of the symbols, by name; for arrays an array.
         ``known``: values of extents inside others, which may share them."""
-        known = {} if known is None else known
-        if self not in known:
-            known[self] = sum(k * prod(a.at(values, known) for a in t) for t, k in self.terms)
-        return known[self]
+        cache = {} if cache is None else cache
+        if self not in cache:
+            cache[self] = sum(k * prod(a.at(values, cache) for a in t) for t, k in self.terms)
+        return cache[self]
 
     def substitute(self, values: Mapping[str, Any]) -> SymInt:
         """Return the extent with extents in place of some symbols, by name."""
@@ -413,8 +413,8 @@ def quotient(number: Any, divisor: Any) -> Exact | None:
     unit = lcm(denominator(number), denominator(divisor))
     whole, by = number * unit, divisor * unit
     common = gcd(*(k for _, k in by.terms))  # type: ignore[union-attr]
-    found = exact_quotient(whole, exact_quotient(by, common))  # type: ignore[arg-type]
-    return None if found is None else found * Fraction(1, common)
+    quotient = exact_quotient(whole, exact_quotient(by, common))  # type: ignore[arg-type]
+    return None if quotient is None else quotient * Fraction(1, common)
 
 
 def _floor_by_constant(number: Any, divisor: int) -> SymInt:

@@ -65,8 +65,8 @@ def extent_text(value: SymInt) -> str:
 def linear_form(extent: SymInt) -> tuple[Symbol, int, int] | None:
     """Return (symbol, step, first) of an extent ``step * symbol + first`` with a positive step;
     None for any other."""
-    found = linear_terms(extent) if isinstance(extent, Extent) else None
-    return found if found is not None and found[1] > 0 else None
+    terms = linear_terms(extent) if isinstance(extent, Extent) else None
+    return terms if terms is not None and terms[1] > 0 else None
 
 
 def value_at(value: Any, sizes: Mapping[str, Any]) -> Any:
@@ -79,8 +79,8 @@ def solve(zero: SymInt, symbol: Symbol) -> SymInt | None:
     factor = dict(zero.terms).get((symbol,)) if isinstance(zero, Extent) else None
     if factor is None:
         return None
-    found = exact_quotient(factor * symbol.extent - zero, factor)
-    return None if found is None or symbol in symbols_of(found) else found
+    quotient = exact_quotient(factor * symbol.extent - zero, factor)
+    return None if quotient is None or symbol in symbols_of(quotient) else quotient
 
 
 def sym_sum(values: Iterable[SymInt]) -> SymInt:

@@ -50,8 +50,8 @@ def statically_known_true(question: Callable[..., Any], *arguments: Any) -> bool
 def unknown_text(extent: Any, by_bounds: bool = False) -> str:
     """Return the end of an error text: what is unknown, and which options make it known."""
     help_ = f"give it closer bounds with {option('dims')}, or fix" if by_bounds else "fix"
-    known = f"is known only at run time ({describe_symbols(extent.symbols())})"
-    return f"{known}; {help_} it with {option('shapes')}"
+    reason = f"is known only at run time ({describe_symbols(extent.symbols())})"
+    return f"{reason}; {help_} it with {option('shapes')}"
 
 
 def describe_symbols(symbols: Iterable[Any]) -> str:
