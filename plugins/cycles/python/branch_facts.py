@@ -41,9 +41,9 @@ def _lines(text: str) -> Iterator[tuple[int, Line]]:
         elif _SYMBOL.match(row):
             line = None
         else:
-            found = _CODE.match(row)
-            if found and line:
-                yield int(found[1], 16), line
+            match = _CODE.match(row)
+            if match and line:
+                yield int(match[1], 16), line
 
 
 @dataclass(frozen=True)

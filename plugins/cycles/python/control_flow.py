@@ -158,10 +158,10 @@ def _end(
         return Block([], edges, None, True)
     if kind in ("table", "loop") or conditional:
         raise UnknownFlowError(code.function_at(at), "jumps through a table")
-    found = _table_targets(code, instruction, words)
-    if not found:
+    targets = _table_targets(code, instruction, words)
+    if not targets:
         raise UnknownFlowError(code.function_at(at), "jumps through a pointer")
-    return Block([], [Edge(word) for word in sorted(found)])
+    return Block([], [Edge(word) for word in sorted(targets)])
 
 
 def _table_targets(code: Disassembly, jump: Instruction, words: Constants) -> set[int]:
@@ -239,11 +239,11 @@ def remove(graph: Graph, starts: Iterable[int]) -> None:
 
 def _predecessors(blocks: dict[int, Block]) -> dict[int, list[int]]:
     """Return the blocks before each block."""
-    found: dict[int, list[int]] = {start: [] for start in blocks}
+    predecessors: dict[int, list[int]] = {start: [] for start in blocks}
     for start, block in blocks.items():
         for edge in block.edges:
-            found[edge.target].append(start)
-    return found
+            predecessors[edge.target].append(start)
+    return predecessors
 
 
 def dependents(graph: Graph) -> dict[int, set[int]]:

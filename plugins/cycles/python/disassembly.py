@@ -151,15 +151,15 @@ def read(text: str, riscv: bool) -> Disassembly:
         address = int(row[1], 16)
         if before:
             code.calls[address] = before
-        found = _instruction(address, row[2], row[3], riscv)
+        instruction = _instruction(address, row[2], row[3], riscv)
         if riscv and row[2].startswith("vset"):
             vectors = _vector_type(row[3], vectors)
-        elif riscv and found.kind.startswith("vector"):
-            found = replace(found, registers=_group_registers(row[2], *vectors))
-        target = re.search(r"<([^>+]+)>", row[3]) if found.kind == "call" else None
+        elif riscv and instruction.kind.startswith("vector"):
+            instruction = replace(instruction, registers=_group_registers(row[2], *vectors))
+        target = re.search(r"<([^>+]+)>", row[3]) if instruction.kind == "call" else None
         before = target[1] if target else ""
         code.indices[address] = len(code.instructions)
-        code.instructions.append(found)
+        code.instructions.append(instruction)
     return code
 
 

@@ -80,7 +80,7 @@ def estimate_layers(
     # two operators with equal code share one function, which has both names
     operators = [i for i, callee in enumerate(callees) if callee in names]
     by_order = len(operators) == len(rows)
-    found: list[LayerCycles] = []
+    layers: list[LayerCycles] = []
     for i, call in enumerate(run.calls):
         name = MAIN if i == 0 else callees[i] or run.code.function_at(call.site)
         if by_order and i in operators:
@@ -88,16 +88,16 @@ def estimate_layers(
         if i > 0 and name in main_functions(network):
             name = MAIN  # one main function calls the other
         layer = LayerCycles(name.removeprefix(f"{network.prefix}_"), names.get(name, []))
-        layer = found[0] if name == MAIN and found else layer
+        layer = layers[0] if name == MAIN and layers else layer
         _add(layer, call, run, core)
         waits = call.code_jump + call.data + (0 if part.prefetch else call.code_next)
         layer.wait_cycles += waits * part.wait_states
-        if not found or layer is not found[0]:
-            found.append(layer)
-    for layer in found:
+        if not layers or layer is not layers[0]:
+            layers.append(layer)
+    for layer in layers:
         layer.core_cycles *= scale
         layer.wait_cycles *= scale
-    return [*found[1:], found[0]]
+    return [*layers[1:], layers[0]]
 
 
 def _add(layer: LayerCycles, call: CallCounts, run: CountedRun, core: Core) -> None:

@@ -72,9 +72,9 @@ def most_rounds_of_call(block: Block, name: str) -> int:
     if not COPIES.match(name):
         return 0
     for each in reversed(block.code):
-        found = _CONSTANT.match(each.text)
-        if found:
-            return int(found[1]) + 1
+        match = _CONSTANT.match(each.text)
+        if match:
+            return int(match[1]) + 1
         if each.result in ("r2", "a2"):
             break
     return 0

@@ -332,8 +332,8 @@ def _load_call(prefix: str, pools: list[str]) -> list[str]:
     """Return C code that copies the weights to their pools, as a program does once."""
     if not pools:
         return [f"  {prefix}_load();"]
-    given = ", ".join(f"(void *){name}" for name in pools)
-    pools_struct = f"struct {prefix}_workspace_pools pools = {{{given}}};"
+    addresses = ", ".join(f"(void *){name}" for name in pools)
+    pools_struct = f"struct {prefix}_workspace_pools pools = {{{addresses}}};"
     return [f"  {pools_struct}", f"  {prefix}_load(&pools);"]
 
 

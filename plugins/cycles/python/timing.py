@@ -95,7 +95,7 @@ def measure(
     target: Target,
     part: Mcu,
     core: Core,
-    given: Sequence[Input],
+    inputs: Sequence[Input],
     folder: Path,
     kernels_in_ram: bool = False,
 ) -> Timing:
@@ -112,10 +112,10 @@ def measure(
     """
     uncached = replace(part, code_cache=0, data_cache=0, prefetch=False)
     dtypes = {name: row["dtype"] for name, row in network.main["inputs"].items()}
-    sets = input_sets(given, dtypes)
+    sets = input_sets(inputs, dtypes)
     runs = list(counted_runs(network, target, uncached, sets, folder, kernels_in_ram))
     layers = tuple(_layer_ranges(network, runs, core, uncached))
-    found, unchecked = _check(network, target, given, folder)
+    found, unchecked = _check(network, target, inputs, folder)
     table = estimate_layers(network, runs[0], core, uncached)
     called = {name for layer in table for name in layer.functions}
     foreign = {
@@ -143,24 +143,24 @@ def measure(
 
 
 def _check(
-    network: ArchiveNetwork, target: Target, given: Sequence[Input], folder: Path
+    network: ArchiveNetwork, target: Target, inputs: Sequence[Input], folder: Path
 ) -> tuple[memcheck.Found | None, str]:
     try:
-        return memcheck.check(network, target, given, folder), ""
+        return memcheck.check(network, target, inputs, folder), ""
     except CompileError as problem:
         return None, str(problem)
 
 
-def input_sets(given: Sequence[Input], dtypes: Mapping[str, str]) -> Iterator[list[Input]]:
+def input_sets(inputs: Sequence[Input], dtypes: Mapping[str, str]) -> Iterator[list[Input]]:
     """Yield the inputs of each run, the given ones first. ``dtypes``: element types by name."""
-    yield list(given)
+    yield list(inputs)
     rng = np.random.default_rng(1)
     kinds = ["zeros", "least", "largest", "both", *["random"] * RANDOM_SETS]
-    has_floats = any(dtypes[each.name].startswith("float") for each in given)
+    has_floats = any(dtypes[each.name].startswith("float") for each in inputs)
     for kind in [*kinds, "nan"] if has_floats else kinds:
         yield [
             Input(each.name, _values(kind, dtypes[each.name], len(each.data), rng).tobytes())
-            for each in given
+            for each in inputs
         ]
 
 

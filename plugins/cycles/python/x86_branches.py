@@ -65,11 +65,11 @@ def _read(text: str, functions: Collection[str]) -> tuple[Disassembly, dict[int,
                 code.functions[int(function[1], 16)] = function[2]
         elif is_wanted:
             at = LINE.match(row)
-            found = None if at else _CODE.match(row)
+            match = None if at else _CODE.match(row)
             if at:
                 line = at[1], int(at[2])
-            elif found:
-                instruction = _instruction(int(found[1], 16), found[2], found[3])
+            elif match:
+                instruction = _instruction(int(match[1], 16), match[2], match[3])
                 code.indices[instruction.address] = len(code.instructions)
                 code.instructions.append(instruction)
                 if line:

@@ -64,8 +64,8 @@ def _command() -> list[str] | None:
     """Return the command of this Python's Vela, or else of the one on the path."""
     if importlib.util.find_spec("ethosu") and importlib.util.find_spec("ethosu.vela"):
         return [sys.executable, "-m", "ethosu.vela"]
-    found = shutil.which("vela")
-    return None if found is None else [found]
+    path = shutil.which("vela")
+    return None if path is None else [path]
 
 
 def version() -> str:
@@ -92,14 +92,14 @@ def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str,
             f"device ethos-u has no option {unknown[0]}; choose from "
             f"{', '.join(sorted([*FLAGS, SEPARATE_IO]))}"
         )
-    given = {"accelerator": DEFAULT_ACCELERATOR, **settings}
-    found = []
+    options = {"accelerator": DEFAULT_ACCELERATOR, **settings}
+    arguments = []
     for name, flag in FLAGS.items():
-        if name in given:
-            found += [flag, _option_value(name, str(given[name]))]
-    if separate and given.get(SEPARATE_IO):
-        found += ["--cop-format", "COP2", "--separate-io-regions"]
-    return tuple(found)
+        if name in options:
+            arguments += [flag, _option_value(name, str(options[name]))]
+    if separate and options.get(SEPARATE_IO):
+        arguments += ["--cop-format", "COP2", "--separate-io-regions"]
+    return tuple(arguments)
 
 
 def _option_value(name: str, text: str) -> str:

@@ -55,15 +55,15 @@ class ProductCheck:
 
 def checks_of(program: Program, sources: Sources) -> dict[int, ProductCheck]:
     """Return the checks by index of the step."""
-    found = {}
+    products = {}
     for i, (step, function) in enumerate(zip(program.steps, sources.functions)):
         layer = _dense_layer(step)
         if layer is None:
             continue
         covered = {p.buffer for p in function.parameters if p.name in _CHECKED and p.buffer}
         x = step.reads[step.read_values.index(step.lowering.node.inputs[0])]
-        found[i] = ProductCheck(x, layer, frozenset(covered))
-    return found
+        products[i] = ProductCheck(x, layer, frozenset(covered))
+    return products
 
 
 def covered_by_all(checks: Mapping[int, ProductCheck], sources: Sources) -> set[Buffer]:

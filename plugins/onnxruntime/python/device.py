@@ -80,7 +80,7 @@ def _one_node_model(
     node: onnx.NodeProto, opsets: Mapping[str, int], inputs: Sequence[Value | None]
 ) -> onnx.ModelProto:
     """Return a model of one node; its constants are initializers, visible to shape inference."""
-    given, constants = [], []
+    inputs_of_node, constants = [], []
     for i, value in enumerate(inputs):
         if value is None:
             continue
@@ -88,9 +88,9 @@ def _one_node_model(
             constants.append(numpy_helper.from_array(np.asarray(value.data), f"i{i}"))
         else:
             code = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype.numpy))
-            given.append(helper.make_tensor_value_info(f"i{i}", code, list(value.shape)))
+            inputs_of_node.append(helper.make_tensor_value_info(f"i{i}", code, list(value.shape)))
     results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    graph = helper.make_graph([node], "one_node", given, results, constants)
+    graph = helper.make_graph([node], "one_node", inputs_of_node, results, constants)
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
@@ -115,18 +115,18 @@ def _infer_shapes_by_running(session: Any, inputs: Sequence[Value | None]) -> li
     if sum(v.type.size for _, v in rows) > _MAX_TRIAL_ELEMENTS:
         raise UnsupportedError("its output shapes are not declared, and it is large")
     rng = np.random.default_rng(0)
-    found = []
+    shapes_of_runs = []
     for most in (1, 2):  # zeros, then zeros and ones
         feeds = {name: rng.integers(0, most, v.shape).astype(v.dtype.numpy) for name, v in rows}
         try:
-            found.append([np.shape(array) for array in session.run(None, feeds)])
+            shapes_of_runs.append([np.shape(array) for array in session.run(None, feeds)])
         except Exception as problem:
             raise UnsupportedError(
                 f"its output shapes are neither declared nor inferred ({_first_line(problem)})"
             ) from problem
-    if found[0] != found[1]:
+    if shapes_of_runs[0] != shapes_of_runs[1]:
         raise UnsupportedError("its output shapes depend on data")
-    return found[0]
+    return shapes_of_runs[0]
 
 
 class _Session:

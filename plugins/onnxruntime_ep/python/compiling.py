@@ -94,8 +94,8 @@ def write_library(model: onnx.ModelProto, request: Request, to: Path) -> None:
     """
     named = _with_node_names(model)
     unused = Dims(request.dims).unused(_dimensions(named))
-    kept = {name: bounds for name, bounds in (request.dims or {}).items() if name not in unused}
-    request = replace(request, dims=kept or None)
+    dims = {name: bounds for name, bounds in (request.dims or {}).items() if name not in unused}
+    request = replace(request, dims=dims or None)
 
     def compile_to(folder: Path) -> None:
         from tvmrt.compiler.sdk.pipeline import compile as compile_network

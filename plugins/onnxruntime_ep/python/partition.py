@@ -74,8 +74,8 @@ def _refused_by(
     except CompileError:
         raise  # the C compiler is missing or failed: no other part compiles either
     except (TVMError, ValueError, KeyError, TypeError, MemoryError, OSError) as error:
-        found = [] if isinstance(error, InternalError) else _NAMED.findall(str(error))
-        named = {part[int(index)] for index in found if int(index) < len(part)}
+        names = [] if isinstance(error, InternalError) else _NAMED.findall(str(error))
+        named = {part[int(index)] for index in names if int(index) < len(part)}
         if not named or not isinstance(error, (UnsupportedError, OpError)):
             others.append(error)
         return named or set(part)

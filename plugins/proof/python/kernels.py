@@ -391,7 +391,7 @@ def print_kernels(code: Iterable[str]) -> str:
         for channels, length, columns in re.findall(_WINDOW, text):
             lengths |= {int(length), int(channels) * int(columns)}
             runs |= {int(channels) * (k + 1) for k in range(int(columns))}
-        layers |= {tuple(map(int, found)) for found in re.findall(_DEPTHWISE, text)}
+        layers |= {tuple(map(int, match)) for match in re.findall(_DEPTHWISE, text)}
     columns = max((layer[0] for layer in layers), default=1)
     texts = {
         "@choice@": " || ".join(f"n == {n}" for n in sorted(lengths)),
@@ -403,7 +403,7 @@ def print_kernels(code: Iterable[str]) -> str:
         "@layers@": ", ".join(f"{{{', '.join(map(str, layer))}}}" for layer in sorted(layers)),
         "@most@": str(max(map(_longest, layers), default=1)),
     }
-    header = re.sub(r"@any ([^@]*)@", lambda found: _any(found[1], layers), _TEXT)
+    header = re.sub(r"@any ([^@]*)@", lambda match: _any(match[1], layers), _TEXT)
     for name, text in texts.items():
         header = header.replace(name, text)
     for name, count in (("@i@", 32), ("@k@", columns), ("@q@", 4)):
@@ -417,8 +417,8 @@ def print_kernels(code: Iterable[str]) -> str:
 
 def _any(condition: str, layers: Iterable[tuple[int, ...]]) -> str:
     """Return that a condition holds for the numbers of one of the layers."""
-    found = {f"({condition.format(*layer)})" for layer in layers}
-    return " || ".join(sorted(found)) or "\\false"
+    conditions = {f"({condition.format(*layer)})" for layer in layers}
+    return " || ".join(sorted(conditions)) or "\\false"
 
 
 def _longest(layer: tuple[int, ...]) -> int:

@@ -146,9 +146,9 @@ def _macros(target: str) -> str:
 
     Alignment is checked by offsets in arrays, because addresses are unknown.
     """
-    found = ["-DTVMRT_ADDRESS=Frama_C_offset"]
+    defines = ["-DTVMRT_ADDRESS=Frama_C_offset"]
     if target.startswith(("riscv32", "rv32")):
-        found += ["-D__riscv", "-D__riscv_xlen=32"]
+        defines += ["-D__riscv", "-D__riscv_xlen=32"]
         if target.endswith("fc"):
-            found.append("-D__riscv_flen=32")
-    return " ".join(found)
+            defines.append("-D__riscv_flen=32")
+    return " ".join(defines)

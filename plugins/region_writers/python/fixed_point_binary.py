@@ -82,14 +82,14 @@ def _with_scales(
     """Return the node with its tensors' scales, or unchanged if the scales do not fit."""
     at, tensor_ids = node["attrs"], (*node["inputs"], *node["outputs"])
     if node["op"] == "fixed_sum":
-        wanted = np.array(_ratios(node))
+        ratios = np.array(_ratios(node))
     else:
         a, b, y = tensor_ids
         sides = scales.setdefault(a, 1.0) * scales.setdefault(b, 1.0)
-        wanted = np.array([scales[a], scales[b], sides / _multiplier_value(at["m"], at["e"])])
-        scales.setdefault(y, wanted[2])
+        ratios = np.array([scales[a], scales[b], sides / _multiplier_value(at["m"], at["e"])])
+        scales.setdefault(y, ratios[2])
     known_scales = np.array([scales[tensor_id] for tensor_id in tensor_ids])
-    if not np.allclose(known_scales / known_scales[0], wanted / wanted[0], rtol=1e-5, atol=0):
+    if not np.allclose(known_scales / known_scales[0], ratios / ratios[0], rtol=1e-5, atol=0):
         return node
     attrs = {key: at[key] for key in ("a_zero", "b_zero", "y_zero", "low", "high")}
     for name, scale in zip("aby", known_scales):

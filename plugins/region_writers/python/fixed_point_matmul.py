@@ -85,10 +85,10 @@ def _merge(
     info = np.iinfo(kind)
     bounds = {"add": 0, "max": int(info.min), "min": int(info.max)}
     for node in nodes[2:-1]:
-        given = [arrays[n] for n in node["inputs"] if n in arrays]
-        if len(given) != 1 or given[0].size != 1:
+        constants = [arrays[n] for n in node["inputs"] if n in arrays]
+        if len(constants) != 1 or constants[0].size != 1:
             return None
-        bounds[node["op"]] = int(given[0].reshape(-1)[0])
+        bounds[node["op"]] = int(constants[0].reshape(-1)[0])
     arrays_of_inputs = [arrays.get(n) for n in nodes[1]["inputs"][1:]]
     if any(array is None for array in arrays_of_inputs):
         return None

@@ -94,8 +94,8 @@ def window(attrs: Mapping) -> dict[str, list[int]]:
 def pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     """Add MaxPool or AveragePool. Raises UnsupportedError if windows exceed the padding."""
     attrs = node["attrs"]
-    given = {"kernel_shape": attrs["kernel"], **window(attrs)}
-    if node["op"] == "avg_pool" and any(step != 1 for step in given.pop("dilations")):
+    attributes = {"kernel_shape": attrs["kernel"], **window(attrs)}
+    if node["op"] == "avg_pool" and any(step != 1 for step in attributes.pop("dilations")):
         raise UnsupportedError(f"{node['name']}: its windows are dilated")
     x, indices = w.shape(node["inputs"][0])[2:], w.shape(node["outputs"][0])[2:]
     for i, (n, out) in enumerate(zip(x, indices)):
@@ -104,6 +104,6 @@ def pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
         if room // attrs["strides"][i] + 1 != out:
             raise UnsupportedError(f"{node['name']}: its last window exceeds the padding")
     if node["op"] == "max_pool":
-        w.add("MaxPool", inputs, output, **given)
+        w.add("MaxPool", inputs, output, **attributes)
     else:
-        w.add("AveragePool", inputs, output, count_include_pad=attrs["count_pads"], **given)
+        w.add("AveragePool", inputs, output, count_include_pad=attrs["count_pads"], **attributes)

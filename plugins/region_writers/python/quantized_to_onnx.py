@@ -159,11 +159,11 @@ def _qmax_pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None
 
 def _converted(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     """Write quantize or dequantize with per-tensor or per-axis parameters."""
-    given = [w.arrays.get(tensor_id) for tensor_id in node["inputs"][1:]]
-    if any(array is None for array in given):
+    arrays = [w.arrays.get(tensor_id) for tensor_id in node["inputs"][1:]]
+    if any(array is None for array in arrays):
         raise _refuse(node, "its scale or zero point is computed")
     rank = len(w.shape(node["inputs"][0]))
-    axis, rows = _along_an_axis(given, rank)
+    axis, rows = _along_an_axis(arrays, rank)
     if rows is None or rank != len(w.shape(node["outputs"][0])):
         raise _refuse(node, "its scales vary along several axes")
     op = "QuantizeLinear" if node["op"] == "quantize" else "DequantizeLinear"
@@ -172,16 +172,16 @@ def _converted(w: Writer, node: Mapping, inputs: list[str], output: str) -> None
 
 
 def _along_an_axis(
-    given: Sequence[np.ndarray], rank: int
+    arrays: Sequence[np.ndarray], rank: int
 ) -> tuple[int | None, list[np.ndarray] | None]:
-    if all(array.size == 1 for array in given):
-        return None, [array.reshape(()) for array in given]
-    padded_shapes = [(1,) * (rank - array.ndim) + array.shape for array in given]
+    if all(array.size == 1 for array in arrays):
+        return None, [array.reshape(()) for array in arrays]
+    padded_shapes = [(1,) * (rank - array.ndim) + array.shape for array in arrays]
     axes = {i for shape in padded_shapes for i, n in enumerate(shape) if n != 1}
     if len(axes) != 1 or any(len(shape) != rank for shape in padded_shapes):
         return None, None
-    count = max(array.size for array in given)
-    return axes.pop(), [np.broadcast_to(array.reshape(-1), (count,)) for array in given]
+    count = max(array.size for array in arrays)
+    return axes.pop(), [np.broadcast_to(array.reshape(-1), (count,)) for array in arrays]
 
 
 def _table(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:

@@ -249,11 +249,11 @@ def _qmax_pool(w: TfliteWriter, node: Mapping) -> None:
 
 def _conversion(w: TfliteWriter, node: Mapping) -> None:
     (x, scale, zero), (y,) = node["inputs"], node["outputs"]
-    given = [w.arrays.get(tensor_id) for tensor_id in (scale, zero)]
-    if any(array is None or array.size != 1 for array in given):
+    arrays = [w.arrays.get(tensor_id) for tensor_id in (scale, zero)]
+    if any(array is None or array.size != 1 for array in arrays):
         raise refuse(node, "it has several scales, or computed ones")
     name, tensor_id = ("QUANTIZE", y) if node["op"] == "quantize" else ("DEQUANTIZE", x)
-    factor, origin = (array.reshape(-1)[0].item() for array in given if array is not None)
+    factor, origin = (array.reshape(-1)[0].item() for array in arrays if array is not None)
     _check(w, node, tensor_id, int(origin), float(factor))
     last = w.is_last(x)
     source = w.read(x, last)

@@ -55,8 +55,8 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
         raise UnsupportedError(f"{node['name']}: its weights are not constant")
     batch, hidden = w.shape(node["outputs"][1])
     gate_width = gates * hidden
-    given = _preceding_matmul(w, node["inputs"][0])
-    x, weights, bias = given or (
+    product = _preceding_matmul(w, node["inputs"][0])
+    x, weights, bias = product or (
         inputs[0],
         np.eye(gate_width, dtype=np.float32),
         np.zeros(gate_width),

@@ -63,9 +63,9 @@ def _conv_transpose(w: Writer, node: Mapping, inputs: list[str], output: str) ->
     ]
     if any(-n >= stride for n, stride in zip(after, attrs["strides"])):
         raise UnsupportedError(f"{node['name']}: its result exceeds the windows by a stride")
-    given = window({**attrs, "pads_after": [max(n, 0) for n in after]})
-    given["output_padding"] = [max(-n, 0) for n in after]
-    w.add("ConvTranspose", inputs, output, group=attrs["groups"], **given)
+    attributes = window({**attrs, "pads_after": [max(n, 0) for n in after]})
+    attributes["output_padding"] = [max(-n, 0) for n in after]
+    w.add("ConvTranspose", inputs, output, group=attrs["groups"], **attributes)
 
 
 def _gather(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:

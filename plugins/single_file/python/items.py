@@ -65,15 +65,15 @@ def words(text: str) -> set[str]:
 
 def macros_of(text: str) -> Macros:
     """Return the macros that a text defines, each with all its definitions."""
-    found: dict[str, list[Macro]] = {}
+    macros_of: dict[str, list[Macro]] = {}
     for match in re.finditer(
         r"^\s*#\s*define\s+(\w+)(\([^)]*\))?((?:\\\n|[^\n])*)", text, re.MULTILINE
     ):
         name, parameters, body = match.groups()
         names = None if parameters is None else tuple(_WORD.findall(parameters))
         body = without_comments(body.replace("\\\n", "\n")).strip()
-        found.setdefault(name, []).append(Macro(names, body))
-    return found
+        macros_of.setdefault(name, []).append(Macro(names, body))
+    return macros_of
 
 
 def items_of(text: str, macros: Macros) -> list[Item]:
@@ -224,8 +224,8 @@ def declared_names(code: str) -> set[str]:
         return names | {function.group(2) or function.group(1)}
     if names and not code.rstrip().endswith(";"):
         return names
-    found = (_VARIABLE.search(each) for each in _declarators(declarator))
-    return names | {variable.group(1) for variable in found if variable}
+    matches = (_VARIABLE.search(each) for each in _declarators(declarator))
+    return names | {variable.group(1) for variable in matches if variable}
 
 
 def _declarators(code: str) -> Iterator[str]:
@@ -239,9 +239,9 @@ def _declarators(code: str) -> Iterator[str]:
 
 def _without_attributes(code: str) -> str:
     """Return C text without attributes, whose arguments may be expressions in parentheses."""
-    while (found := _ATTRIBUTE.search(code)) is not None:
-        arguments = next(split_outside(code, ")", found.end()))
-        code = f"{code[: found.start()]} {code[found.end() + len(arguments) :]}"
+    while (match := _ATTRIBUTE.search(code)) is not None:
+        arguments = next(split_outside(code, ")", match.end()))
+        code = f"{code[: match.start()]} {code[match.end() + len(arguments) :]}"
     return code
 
 

@@ -20,7 +20,7 @@ _COMMENT = re.compile(
 
 def without_comments(text: str) -> str:
     """Return C text with a space for each comment."""
-    return _COMMENT.sub(lambda found: found.group(1) or " ", text)
+    return _COMMENT.sub(lambda match: match.group(1) or " ", text)
 
 
 @dataclass
@@ -84,14 +84,14 @@ class Preprocessor:
         if kind == "include":
             self._include(rest, line, folder, certain)
             return
-        if kind in ("define", "undef") and (found := _DEFINE.match(rest)) is not None:
-            body = None if kind == "undef" else without_comments(found.group(3)).strip()
-            self._macros.define(found.group(1), body, certain)
+        if kind in ("define", "undef") and (match := _DEFINE.match(rest)) is not None:
+            body = None if kind == "undef" else without_comments(match.group(3)).strip()
+            self._macros.define(match.group(1), body, certain)
         self._lines.append(line)
 
     def _include(self, rest: str, line: str, folder: str, certain: bool) -> None:
-        found = _INCLUDE.match(rest.strip())
-        name = found.group(1) if found else rest.strip()
+        match = _INCLUDE.match(rest.strip())
+        name = match.group(1) if match else rest.strip()
         for path in (os.path.normpath(os.path.join(folder, name)), name):
             if path in self.headers:
                 self.add(self.headers[path], os.path.dirname(path))

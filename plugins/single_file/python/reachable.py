@@ -33,7 +33,7 @@ def expand_calls(text: str, macros: Macros, depth: int = 0) -> str:
     """
     if depth == _MAX_DEPTH:
         return ""
-    found = []
+    texts = []
     for match in _CALL.finditer(text):
         arguments: list[str] | None = None
         for macro in macros.get(match.group(1), ()):
@@ -41,8 +41,8 @@ def expand_calls(text: str, macros: Macros, depth: int = 0) -> str:
                 continue
             arguments = arguments or _arguments(text, match.end())[0]
             for body in _bodies(macro, arguments, macros, depth):
-                found += [body, expand_calls(body, macros, depth + 1)]
-    return "\n".join(found)
+                texts += [body, expand_calls(body, macros, depth + 1)]
+    return "\n".join(texts)
 
 
 def _arguments(text: str, start: int) -> tuple[list[str], int]:
@@ -103,7 +103,7 @@ def needed(items: Sequence[Item], macros: Macros, roots: Iterable[str]) -> set[i
     for i, item in enumerate(items):
         for name in item.names:
             by_name[name].append(i)
-    kept: set[int] = set()
+    needed_items: set[int] = set()
     waiting = list(roots)
     seen: set[str] = set()
     while waiting:
@@ -113,12 +113,12 @@ def needed(items: Sequence[Item], macros: Macros, roots: Iterable[str]) -> set[i
         seen.add(name)
         for i in by_name[name]:
             for j in (i, *items[i].conditions):
-                if j not in kept:
-                    kept.add(j)
+                if j not in needed_items:
+                    needed_items.add(j)
                     waiting += _uses(items[j], macros)
     defined = {name for name in by_name if name in seen}
-    kept |= {i for i, item in enumerate(items) if _is_checked(item, by_name, defined)}
-    return kept | {j for i in kept for j in items[i].conditions}
+    needed_items |= {i for i, item in enumerate(items) if _is_checked(item, by_name, defined)}
+    return needed_items | {j for i in needed_items for j in items[i].conditions}
 
 
 def _uses(item: Item, macros: Macros) -> set[str]:

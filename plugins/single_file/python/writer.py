@@ -200,8 +200,8 @@ def _body(text: str, roots: Iterable[str]) -> str:
     kept = needed(items, macros, roots) - _repeated(items)
     _check_functions([item for i, item in enumerate(items) if i in kept and item.kind == "code"])
     text = _with_long_rows(_joined(items, kept))
-    if found := _INFINITE.search(text):
-        table = text.rindex("\n\n", 0, found.start()) + 2
+    if match := _INFINITE.search(text):
+        table = text.rindex("\n\n", 0, match.start()) + 2
         return text[:table] + _INFINITY + text[table:]
     return text
 
@@ -209,8 +209,8 @@ def _body(text: str, roots: Iterable[str]) -> str:
 def _with_long_rows(text: str) -> str:
     """Return a text whose long tables have ten rows of numbers in a line, to leave the code."""
 
-    def joined(found: re.Match[str]) -> str:
-        rows = [row.strip() for row in found.group().splitlines()]
+    def joined(match: re.Match[str]) -> str:
+        rows = [row.strip() for row in match.group().splitlines()]
         groups = (rows[i : i + _ROWS_PER_LINE] for i in range(0, len(rows), _ROWS_PER_LINE))
         return "".join(f"  {' '.join(group)}\n" for group in groups)
 
@@ -224,11 +224,11 @@ def _repeated(items: Sequence[Item]) -> set[int]:
     return {i for i in code if first.setdefault(items[i].text, i) != i}
 
 
-def _joined(items: Sequence[Item], kept: Collection[int]) -> str:
+def _joined(items: Sequence[Item], indices: Collection[int]) -> str:
     """Return the kept items in order."""
     parts: list[str] = []
     previous: Item | None = None
-    for item in (each for i, each in enumerate(items) if i in kept):
+    for item in (each for i, each in enumerate(items) if i in indices):
         close = previous is not None and _belong_together(previous, item)
         parts.append(("" if close or previous is None else "\n") + item.text)
         previous = item

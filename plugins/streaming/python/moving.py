@@ -112,8 +112,8 @@ class Network:
         number = self.states.add(first)
         past = self.builder.emit("transpose", [self.states.current_value(number)], perm=back)
         ring = self.builder.emit("concat", [past, x.value], axis=x.axis)
-        kept = self._tail(ring, x.axis, count - x.hop)
-        self.states.set(number, self.builder.emit("transpose", [kept], perm=order))
+        tail = self._tail(ring, x.axis, count - x.hop)
+        self.states.set(number, self.builder.emit("transpose", [tail], perm=order))
         return ring
 
     def _tail(self, value: Value, axis: int, count: int) -> Value:

@@ -382,9 +382,9 @@ def _recurrent(net: Network, node: Node) -> Moving | None:
             f'leave ",causal" out of {option("stream")}, so that each run computes it over the '
             "whole window"
         )
-    kept = [("h0", 1)] + ([("c0", 2)] if "c0" in operands else [])
+    states = [("h0", 1)] + ([("c0", 2)] if "c0" in operands else [])
     numbers = []
-    for name, result in kept:
+    for name, result in states:
         first = operands[name]
         if first is None:
             first = net.builder.const(np.zeros(node.outputs[result].shape, np.float32), node.name)
@@ -394,7 +394,7 @@ def _recurrent(net: Network, node: Node) -> Moving | None:
         operands[name] = net.states.current_value(numbers[-1])
     inputs = [_part(net, v) for v in operands.values()]
     results = net.emit(node, inputs)
-    for number, (_, result) in zip(numbers, kept):
+    for number, (_, result) in zip(numbers, states):
         net.states.set(number, results[result])
     net.fixed.update(zip(node.outputs[1:], results[1:]))
     return replace(x, value=results[0])

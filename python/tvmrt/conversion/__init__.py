@@ -120,17 +120,17 @@ def _format_of(model: Any) -> _Format | None:
     path = Path(model)
     if path.is_dir():
         return _SAVED_MODEL if (path / "saved_model.pb").is_file() else None
-    found = FORMATS.get(suffix_of(path))
-    if found is None or not found.content or not path.is_file():
-        return found
+    row = FORMATS.get(suffix_of(path))
+    if row is None or not row.content or not path.is_file():
+        return row
     with path.open("rb") as file:
-        return found if found.content in file.read(_BEGINNING) else None
+        return row if row.content in file.read(_BEGINNING) else None
 
 
 def advice_for_file(path: str | os.PathLike[str]) -> str | None:
     """Return what a file of another framework is and what to do with it; None for others."""
-    found = _format_of(path)
-    return None if found is None else f"{os.fspath(path)} is {found.what}; {found.remedy}"
+    row = _format_of(path)
+    return None if row is None else f"{os.fspath(path)} is {row.what}; {row.remedy}"
 
 
 def _converter_of(model: Any) -> _Converter | None:
@@ -186,12 +186,12 @@ def convert(model: Any, settings: Settings) -> Converted:
         raise TypeError(f"{model.__name__} is a class, not a network; give an instance of it")
     if isinstance(model, str) and "://" in model:
         raise ValueError(f"{model} is an address; download the file and give its path")
-    found = _format_of(model)
+    row = _format_of(model)
     if isinstance(model, (str, os.PathLike)):
-        _check_readable(os.fspath(model), may_be_folder=found is not None)
-    if found is not None and not found.may_be_onnx:
-        _check_convertible(model, found, settings)
-        return _resolve(found.converter)(model, settings)
+        _check_readable(os.fspath(model), may_be_folder=row is not None)
+    if row is not None and not row.may_be_onnx:
+        _check_convertible(model, row, settings)
+        return _resolve(row.converter)(model, settings)
     is_file = isinstance(model, (str, bytes, os.PathLike))
     converter = None if is_file else _converter_of(model)
     if converter is not None:
@@ -204,14 +204,14 @@ def convert(model: Any, settings: Settings) -> Converted:
     return Converted(model, settings.shapes, settings.dims)
 
 
-def _check_convertible(path: Any, found: _Format, settings: Settings) -> None:
+def _check_convertible(path: Any, row: _Format, settings: Settings) -> None:
     """Raise ValueError for a file that no library converts, or that may run code of others."""
-    if not found.converter:
+    if not row.converter:
         raise ValueError(advice_for_file(path))
-    if found.runs_code and not settings.trusted:
+    if row.runs_code and not settings.trusted:
         raise ValueError(
-            f"{os.fspath(path)} is {found.what}, which can run any code or write files when it is "
-            f"read; if you trust its source, give {option('trusted', True)}; or {found.remedy}"
+            f"{os.fspath(path)} is {row.what}, which can run any code or write files when it is "
+            f"read; if you trust its source, give {option('trusted', True)}; or {row.remedy}"
         )
 
 

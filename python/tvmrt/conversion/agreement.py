@@ -97,14 +97,14 @@ def _refusal_text(original: Original, refusal: Exception, dims: Sequence[str]) -
 def _compare(
     executor: Any, original: Original, feeds: Mapping[str, np.ndarray], expected: Sequence[Any]
 ) -> None:
-    found = _run(executor, original, feeds)
+    results = _run(executor, original, feeds)
     expected = _in_order(executor, expected)
-    if len(found) != len(expected):
+    if len(results) != len(expected):
         raise ValueError(
-            f"the network that {original.exporter} makes of {original.what} has {len(found)} "
+            f"the network that {original.exporter} makes of {original.what} has {len(results)} "
             f"outputs, and the original {len(expected)}; {original.advice}"
         )
-    for number, (actual, possible) in enumerate(zip(found, expected)):
+    for number, (actual, possible) in enumerate(zip(results, expected)):
         wanted = _nearest(actual, possible)
         if actual.shape != wanted.shape:
             text = f"has the shape {actual.shape}, and that of the original {wanted.shape}"
@@ -130,12 +130,12 @@ def _in_order(executor: Any, results: Any) -> Sequence[Any]:
     return list(results.values())
 
 
-def _nearest(actual: np.ndarray, wanted: Any) -> np.ndarray:
+def _nearest(actual: np.ndarray, expected: Any) -> np.ndarray:
     """Return the expected output: of a list of possible ones that with the fewest differences."""
-    if not isinstance(wanted, list):
-        return np.asarray(wanted)
-    fitting = [each.reshape(actual.shape) for each in wanted if each.size == actual.size]
-    return min(fitting, key=lambda e: _differences(actual, e, 0).sum(), default=wanted[0])
+    if not isinstance(expected, list):
+        return np.asarray(expected)
+    fitting = [each.reshape(actual.shape) for each in expected if each.size == actual.size]
+    return min(fitting, key=lambda e: _differences(actual, e, 0).sum(), default=expected[0])
 
 
 def _run(executor: Any, original: Original, feeds: Mapping[str, Any]) -> list[np.ndarray]:
@@ -156,22 +156,22 @@ def _run(executor: Any, original: Original, feeds: Mapping[str, Any]) -> list[np
     return [np.asarray(executor.get_output(i).numpy()) for i in range(count)]
 
 
-def _differences(actual: np.ndarray, wanted: np.ndarray, allowed: Any) -> np.ndarray:
+def _differences(actual: np.ndarray, expected: np.ndarray, allowed: Any) -> np.ndarray:
     """Return where two outputs differ by more than rounding and ``allowed``."""
-    if wanted.dtype.kind not in "fiubcV":
-        return np.asarray(actual != wanted)
-    more = max(_ROUNDING.get(str(each.dtype), 1) for each in (actual, wanted))
-    kind = np.complex128 if wanted.dtype.kind == "c" else np.float64
-    is_exact = wanted.dtype.kind in "iub"
-    actual, wanted = actual.astype(kind), wanted.astype(kind)
-    finite = np.abs(wanted[np.isfinite(wanted)])
-    bound = np.zeros(wanted.shape)
+    if expected.dtype.kind not in "fiubcV":
+        return np.asarray(actual != expected)
+    more = max(_ROUNDING.get(str(each.dtype), 1) for each in (actual, expected))
+    kind = np.complex128 if expected.dtype.kind == "c" else np.float64
+    is_exact = expected.dtype.kind in "iub"
+    actual, expected = actual.astype(kind), expected.astype(kind)
+    finite = np.abs(expected[np.isfinite(expected)])
+    bound = np.zeros(expected.shape)
     if not is_exact:
-        bound = _RELATIVE * np.abs(wanted) + _OF_LARGEST * finite.max(initial=0)
+        bound = _RELATIVE * np.abs(expected) + _OF_LARGEST * finite.max(initial=0)
     with np.errstate(invalid="ignore"):
-        close = np.abs(actual - wanted) <= more * np.nan_to_num(bound) + allowed
-    same = (actual == wanted) | (np.isnan(actual) & np.isnan(wanted))
-    return np.asarray(~(same | (close & np.isfinite(wanted))))
+        close = np.abs(actual - expected) <= more * np.nan_to_num(bound) + allowed
+    same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+    return np.asarray(~(same | (close & np.isfinite(expected))))
 
 
 def _effect_of_rounding(

@@ -51,8 +51,8 @@ def first_sizes(inputs: Sequence[Input], bounds: Mapping[str, Sequence[int]]) ->
     """Return the extents of dynamic dimensions: those of the examples, 2 instead of 1."""
     sizes: dict[str, int] = {}
     for each in inputs:
-        given = [EXTENT] * len(each.shape) if each.example is None else each.example.shape
-        for name, extent in zip(each.shape, given):
+        extents = [EXTENT] * len(each.shape) if each.example is None else each.example.shape
+        for name, extent in zip(each.shape, extents):
             if name in bounds:
                 low, high = bounds[str(name)]
                 sizes.setdefault(str(name), min(max(extent, EXTENT, low), max(high, low)))

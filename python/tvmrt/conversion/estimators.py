@@ -197,18 +197,18 @@ def _is_fitted(model: Any) -> bool:
     return True
 
 
-def _sizes(given: Settings, features: int) -> tuple[Any, Any]:
+def _sizes(settings: Settings, features: int) -> tuple[Any, Any]:
     """Return shapes, None for any number of rows, and dims. Raise ValueError for a wrong number of
     columns."""
-    shape = _shape_of_input(given.shapes)
+    shape = _shape_of_input(settings.shapes)
     if shape is None or shape == (_ROWS, features):
-        return given.shapes if shape is None else None, given.dims
+        return settings.shapes if shape is None else None, settings.dims
     if len(shape) == 2 and isinstance(shape[1], int) and shape[1] != features:
         raise ValueError(
-            f"{option('shapes', given.shapes)}: the model was fitted with {features} columns, not "
-            f"{shape[1]}; give {(shape[0], features)}"
+            f"{option('shapes', settings.shapes)}: the model was fitted with {features} columns, "
+            f"not {shape[1]}; give {(shape[0], features)}"
         )
-    return given.shapes, given.dims
+    return settings.shapes, settings.dims
 
 
 def _row_shape(shapes: Any, features: int) -> tuple[int | str, int]:

@@ -48,13 +48,13 @@ def convert_model(model: Any, settings: Settings) -> Converted:
 
     specs = enumerate(getattr(model, "inputs", None) or [])
     drawn = [Input(str(i), _dtype(each), _extents(each.shape)) for i, each in specs]
-    given = examples or list(next(next(draw(drawn, {})).feeds).values())
+    arrays = examples or list(next(next(draw(drawn, {})).feeds).values())
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         file = Path(folder, "net.onnx")
         instead = _BACKEND if examples else f"{example_advice()}, or {_BACKEND}"
         with report_failure("keras", what, instead):
-            if given:
-                _call(model, given)
+            if arrays:
+                _call(model, arrays)
             model.export(str(file), format="onnx", verbose=False)
         network = onnx.load(file)
     original = Original(what, "keras", run, examples=examples, advice=_PYTHON)

@@ -106,9 +106,9 @@ def _statistics(parts: Sequence[Any], columns: int) -> tuple[Any, Any]:
         for center, scale in (
             ("mean_", "scale_"), ("center_", "scale_"), ("data_min_", "data_range_"),
         ):  # fmt: skip
-            found = getattr(part, center, None), getattr(part, scale, None)
-            if all(np.shape(each) == (columns,) for each in found):
-                return found
+            statistics = getattr(part, center, None), getattr(part, scale, None)
+            if all(np.shape(each) == (columns,) for each in statistics):
+                return statistics
     return 0.0, 1.0
 
 
@@ -164,8 +164,8 @@ def of_estimator(model: Any, outputs: Sequence[Any], names: Sequence[str]) -> _R
             methods = [name for name in _METHODS if hasattr(model, name)]
             if "predict" not in methods:
                 methods.sort(key=lambda name: name != "transform")
-            found = [_numbers(model, getattr(model, name)(data)) for name in methods]
-        first, *others = found
+            results = [_numbers(model, getattr(model, name)(data)) for name in methods]
+        first, *others = results
         if others and isinstance(others[0], list):  # of several targets, an output for each
             return [_variants(first), *([np.asarray(each)] for each in others[0])]
         scores = [variant for each in others or [first] for variant in _variants(each)]

@@ -127,10 +127,12 @@ def _check_inputs(call: torch_inputs.Call, what: str, drawn: bool) -> None:
     try:
         call(call.inputs.first)
     except Exception as error:  # of the module's code
-        given = f"float32 inputs of the shapes {call.inputs.shapes()}" if drawn else "the example"
+        inputs_text = (
+            f"float32 inputs of the shapes {call.inputs.shapes()}" if drawn else "the example"
+        )
         advice = example_advice() if drawn else "give inputs that it takes"
         raise ValueError(
-            f"forward() of {what} does not take {given}: {first_sentence(error)}; {advice}"
+            f"forward() of {what} does not take {inputs_text}: {first_sentence(error)}; {advice}"
         ) from None
 
 
@@ -144,11 +146,11 @@ def _check_mode(torch: Any, model: Any, call: torch_inputs.Call, what: str) -> N
     import copy
 
     with _evaluating(model):
-        wanted = call(call.inputs.first)
+        expected = call(call.inputs.first)
     try:
         with torch.random.fork_rng(devices=()):
-            found = torch_inputs.Call(torch, copy.deepcopy(model), call.inputs)(call.inputs.first)
-        same = all(torch_inputs.equal(a, b) for a, b in zip(wanted, found))
+            results = torch_inputs.Call(torch, copy.deepcopy(model), call.inputs)(call.inputs.first)
+        same = all(torch_inputs.equal(a, b) for a, b in zip(expected, results))
     except Exception:  # batch normalisation of one row, or a module that cannot be copied
         same = False
     if not same:

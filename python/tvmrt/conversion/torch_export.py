@@ -95,8 +95,10 @@ def _trace(
         torch.onnx.export(
             module, tensors, file, input_names=names, dynamic_axes=dynamic, dynamo=False
         )
-    found = [each for each in caught if issubclass(each.category, torch.jit.TracerWarning)]
-    notes = {_HARMLESS in str(each.message): _text(each) for each in reversed(found)}
+    warnings_of_trace = [
+        each for each in caught if issubclass(each.category, torch.jit.TracerWarning)
+    ]
+    notes = {_HARMLESS in str(each.message): _text(each) for each in reversed(warnings_of_trace)}
     return onnx.load_model_from_string(file.getvalue()), notes.get(False, ""), notes.get(True, "")
 
 

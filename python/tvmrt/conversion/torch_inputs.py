@@ -88,8 +88,8 @@ class Call:
     def tensors(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return the inputs as tensors, on the device of the module."""
         device = next((each.device for each in self.module.parameters()), None)
-        found = [tensor(self.torch, feeds[each.name]) for each in self.inputs.drawn]
-        return found if device is None else [each.to(device) for each in found]
+        tensors = [tensor(self.torch, feeds[each.name]) for each in self.inputs.drawn]
+        return tensors if device is None else [each.to(device) for each in tensors]
 
     def forward(self, *tensors: Any) -> tuple[Any, ...]:
         """Call the module and return the tensors in its result, in order."""

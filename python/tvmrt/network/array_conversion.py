@@ -61,21 +61,21 @@ def convert_dtype(value: Any, dtype: str) -> Any:
         value = value.numpy()
     if dtype == "handle" or str(value.dtype) == dtype:
         return value
-    wanted = _numpy_type(dtype)
-    if wanted is None:  # NumPy lacks the type; the executor checks it
+    numpy_type = _numpy_type(dtype)
+    if numpy_type is None:  # NumPy lacks the type; the executor checks it
         return value
-    if np.can_cast(value.dtype, wanted, "safe") or value.size == 0:
-        return value.astype(wanted)
-    if value.dtype.kind == "f" and wanted.kind == "f":
-        return value.astype(wanted)
-    cast = value.astype(wanted) if value.dtype.kind in "biu" else None
+    if np.can_cast(value.dtype, numpy_type, "safe") or value.size == 0:
+        return value.astype(numpy_type)
+    if value.dtype.kind == "f" and numpy_type.kind == "f":
+        return value.astype(numpy_type)
+    cast = value.astype(numpy_type) if value.dtype.kind in "biu" else None
     if cast is None or not _is_equal(cast, value):
         if value.dtype.kind in "SUT" or isinstance(next(iter(value.flat), None), (str, bytes)):
             raise TypeError(f"the elements are strings, but the network needs {dtype}")
         if value.dtype.kind == "O":
             raise TypeError(f"the elements are Python objects, but the network needs {dtype}")
-        if cast is not None and wanted.kind in "iu":
-            limits, wrong = np.iinfo(wanted), value[cast != value].flat[0]
+        if cast is not None and numpy_type.kind in "iu":
+            limits, wrong = np.iinfo(numpy_type), value[cast != value].flat[0]
             raise TypeError(
                 f"the element {wrong} is not within {limits.min} to {limits.max}, the numbers of "
                 f"{dtype}; scale or clip the values"
@@ -135,14 +135,14 @@ def converted(
     Raises TypeError or ValueError, naming the input; also for a table that does not begin with the
     columns in their order.
     """
-    found = []
+    columns_of = []
     for value, info in zip(values, infos):
         try:
             _check_columns(value, columns)
-            found.append(convert_dtype(as_array(value), info.dtype))
+            columns_of.append(convert_dtype(as_array(value), info.dtype))
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {info.name}: {error}") from None
-    return found
+    return columns_of
 
 
 def _check_columns(value: Any, columns: Sequence[str]) -> None:

@@ -124,10 +124,10 @@ class Cache:
 
     def entries(self) -> list[Entry]:
         """Return the entries, least recently used first."""
-        found = [
+        entries = [
             entry for entry in self._marked("*") if not entry.folder.name.startswith(STAGING_PREFIX)
         ]
-        return sorted(found, key=lambda entry: (entry.used, entry.folder))
+        return sorted(entries, key=lambda entry: (entry.used, entry.folder))
 
     def leftovers(self) -> list[Entry]:
         """Return the abandoned staging folders of killed processes."""
@@ -193,9 +193,9 @@ class Cache:
         except the newest."""
         for left in self.leftovers():
             _remove(left.folder)
-        found = self.entries()
-        total = sum(entry.nbytes for entry in found)
-        for entry in found:
+        entries = self.entries()
+        total = sum(entry.nbytes for entry in entries)
+        for entry in entries:
             if total <= self.max_bytes:
                 return
             if entry.folder.name != newest:
@@ -218,13 +218,13 @@ def _is_intact(entry: Path, key: str) -> bool:
     try:
         if not _has_mark(entry):
             return False
-        found = json.loads((entry / MARK).read_text(encoding="utf-8"))
+        record = json.loads((entry / MARK).read_text(encoding="utf-8"))
         files = {file.name: file for file in entry.iterdir() if file.name != MARK}
-        if found["key"] != key or found["files"].keys() != files.keys():
+        if record["key"] != key or record["files"].keys() != files.keys():
             return False
         if not all(map(_is_own, (entry, entry / MARK, *files.values()))):
             return False
-        return all(digest_of_file(file) == found["files"][name] for name, file in files.items())
+        return all(digest_of_file(file) == record["files"][name] for name, file in files.items())
     except (OSError, ValueError, TypeError, KeyError, AttributeError):  # damaged, or removed
         return False
 

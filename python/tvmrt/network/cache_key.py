@@ -28,21 +28,21 @@ class UncacheableOptionError(Exception):
 
 def digest(*parts: bytes | str) -> str:
     """Return a digest of 40 hexadecimal digits of some byte strings and texts."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
-    return found.hexdigest()[:40]
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:40]
 
 
 def digest_of_file(path: str | os.PathLike[str]) -> str:
     """Return the digest of a file. Raises OSError if it cannot be read."""
-    found, chunk = hashlib.sha256(), memoryview(bytearray(1 << 18))  # fits the CPU cache
+    digest, chunk = hashlib.sha256(), memoryview(bytearray(1 << 18))  # fits the CPU cache
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(chunk):
-            found.update(chunk[:count])
-    return found.hexdigest()[:40]
+            digest.update(chunk[:count])
+    return digest.hexdigest()[:40]
 
 
 def key_of(network: str, request: Request) -> str:
@@ -82,15 +82,15 @@ def _text(value: Any) -> str:
 
 def compiler_of(cc: str | None) -> str:
     """Identify the C compiler, without running it, by its path, size and modification time."""
-    wanted = cc or toolchains.named_by_environment()
+    compiler = cc or toolchains.named_by_environment()
     source = option("cc") if cc else "CC"
-    for name in [wanted] if wanted else toolchains.SYSTEM_COMPILERS:
-        words = toolchains.words_of(name, source) if wanted else [name]
+    for name in [compiler] if compiler else toolchains.SYSTEM_COMPILERS:
+        words = toolchains.words_of(name, source) if compiler else [name]
         found = shutil.which(words[0])
         if found:
             path = Path(found).resolve()
             return f"{path} {_stamp(path)} {words[1:]}"
-    zig = None if wanted else toolchains.zig_package()
+    zig = None if compiler else toolchains.zig_package()
     return "" if zig is None else f"{zig} {_stamp(zig)}"
 
 
@@ -113,9 +113,9 @@ def _plugin_folders() -> Iterator[Path]:
     """Return the folders of plug-ins outside of the package, as in an editable installation."""
     for each in iter_modules(plugins.__path__):
         if not (PACKAGE / "plugins" / each.name).is_dir():
-            found = find_spec(f"{plugins.__name__}.{each.name}")
-            if found is not None and found.origin is not None:
-                yield Path(found.origin).parent
+            spec = find_spec(f"{plugins.__name__}.{each.name}")
+            if spec is not None and spec.origin is not None:
+                yield Path(spec.origin).parent
 
 
 def _installed() -> str:

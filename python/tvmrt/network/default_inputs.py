@@ -61,8 +61,8 @@ class DefaultInputs:
         key = tuple(shapes.items())
         if key not in self._variants:
             self._variants[key] = self._compile_for(shapes)
-        given = {**dict(zip(names, inputs)), **named}
-        return self._variants[key](given) if by_name else self._variants[key](**given)
+        arrays = {**dict(zip(names, inputs)), **named}
+        return self._variants[key](arrays) if by_name else self._variants[key](**arrays)
 
     def with_threads(self, threads: int) -> DefaultInputs:
         """Return the inputs for a network with another number of threads."""
@@ -77,5 +77,5 @@ def _check_shape(name: str, shape: tuple[int, ...], declared: tuple[int | str, .
         return
     pairs = zip(shape, declared)
     if len(shape) != len(declared) or any(isinstance(d, int) and n != d for n, d in pairs):
-        wanted = ", ".join(str(d or "?") for d in declared)
-        raise ValueError(f"input {name!r} has shape {shape}; the network declares ({wanted})")
+        shape_text = ", ".join(str(d or "?") for d in declared)
+        raise ValueError(f"input {name!r} has shape {shape}; the network declares ({shape_text})")

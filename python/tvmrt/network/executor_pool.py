@@ -122,13 +122,13 @@ def fast_call(
     """Return the fast path of a call, which takes arrays of exactly the declared types and shapes.
     It returns NotImplemented for others. Local variables save time in each call."""
 
-    def direct(given: tuple[Any, ...]) -> Any:
+    def direct(arguments: tuple[Any, ...]) -> Any:
         try:
             context = idle.pop()
         except IndexError:
             context = Context(new_executor(), ports)
         try:
-            return context.call(*given)
+            return context.call(*arguments)
         finally:
             idle.append(context)  # a full deque releases the executor that was idle the longest
             if len(idle) > 1:

@@ -87,8 +87,8 @@ def check_compiled(file: Path) -> None:
             f"{file} is an archive of C sources for a program; compile the network to a .so file "
             "to run it here"
         )
-    known = suffix in _LIBRARIES or get_global_func(f"{_LOADER}{suffix[1:]}", True)
-    if file.is_file() and not known:
+    is_library = suffix in _LIBRARIES or get_global_func(f"{_LOADER}{suffix[1:]}", True)
+    if file.is_file() and not is_library:
         raise ValueError(
             f"{file} is neither a network ({', '.join(network_suffixes())}) nor a compiled library "
             "(.so, .tar); give one of these"

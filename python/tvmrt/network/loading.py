@@ -129,8 +129,8 @@ def _from_network(
     if digest is not None and cache is not False:
         with suppress(cache_key.UncacheableOptionError):
             key = cache_key.key_of(digest, requested)
-    kept = None if key is None else _cache_of(None if cache is True else cast(str, cache))
-    network = _loaded(source, requested, kept, key)
+    store = None if key is None else _cache_of(None if cache is True else cast(str, cache))
+    network = _loaded(source, requested, store, key)
     network.recompile = lambda: _library_of(source, requested)
 
     def check_unchanged(files: Mapping[str, str]) -> None:
@@ -226,43 +226,43 @@ class _Source:
         folder = self.file.parent if self.file else Path()
         try:
             return all(
-                cache_key.digest_of_file(folder / name) == found
-                for name, found in metadata.external_files.items()
+                cache_key.digest_of_file(folder / name) == digest
+                for name, digest in metadata.external_files.items()
             )
         except OSError:
             return False
 
 
-def _loaded(source: _Source, requested: Request, kept: Cache | None, key: str | None) -> Network:
-    if kept is not None and key is not None and (entry := kept.find(key)) is not None:
+def _loaded(source: _Source, requested: Request, store: Cache | None, key: str | None) -> Network:
+    if store is not None and key is not None and (entry := store.find(key)) is not None:
         try:
             metadata = read_metadata(entry)
             if source.is_unchanged(metadata):
                 return Network(open_library(entry / LIBRARY), metadata, source.name)
         except (OSError, ValueError):  # damaged, or removed by another process
             pass
-        kept.remove(key)
+        store.remove(key)
     with progress.shown(requested.progress, source.name) as report:
-        return _compiled(source, replace(requested, progress=report), kept, key)
+        return _compiled(source, replace(requested, progress=report), store, key)
 
 
-def _compiled(source: _Source, requested: Request, kept: Cache | None, key: str | None) -> Network:
+def _compiled(source: _Source, requested: Request, store: Cache | None, key: str | None) -> Network:
     """Compile a network, and keep it in the cache if possible."""
     library, weight_files = _library_of(source, requested), source.external_files()
     _check_target(library, requested)
     report = requested.progress
-    if kept is None or key is None:
+    if store is None or key is None:
         return _open_uncached(library, weight_files, source.name, report)
     try:
-        entry = kept.add(
+        entry = store.add(
             key, lambda folder: _write(library, weight_files, source.name, folder, report)
         )
         return Network(open_library(entry / LIBRARY), read_metadata(entry), source.name)
     except (OSError, CompileError) as error:
-        if not _disk_may_be_full(error, kept.folder):
+        if not _disk_may_be_full(error, store.folder):
             raise
         network = _open_uncached(library, weight_files, source.name)
-        _warn_unusable(str(kept.folder), str(error))
+        _warn_unusable(str(store.folder), str(error))
         return network
 
 
@@ -328,12 +328,12 @@ def _check_target(library: CompiledLibrary, requested: Request) -> None:
     if _runs_here(library):
         return
     name = next((n for n in ("board", "target") if requested.value_of(n) is not None), "runtime")
-    given = option(name, requested.value_of(name))
+    text = option(name, requested.value_of(name))
     is_library = not library.options.firmware and library.target.library_suffix == ".so"
     raise ValueError(
-        f"tvmrt.load runs networks on this machine, and {given} is for another "
+        f"tvmrt.load runs networks on this machine, and {text} is for another "
         f"{'processor' if is_library else 'place'}; compile the network with "
-        f"tvmrt.compile(model, {given}), and write it with its method export()"
+        f"tvmrt.compile(model, {text}), and write it with its method export()"
     )
 
 

@@ -140,8 +140,8 @@ class Network:
             If a shape does not match.
         """
         if self._fast is not None and not (named and inputs):
-            given = self._all_named(named) if named else inputs
-            result = NotImplemented if given is None else self._fast(given)
+            arrays = self._all_named(named) if named else inputs
+            result = NotImplemented if arrays is None else self._fast(arrays)
             if result is not NotImplemented:
                 return result
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
@@ -220,38 +220,38 @@ class Network:
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
-        given = array_conversion.converted(inputs, self._inputs, self.metadata.columns)
+        arrays = array_conversion.converted(inputs, self._inputs, self.metadata.columns)
         if self.variants is None:
-            return self.run_once(given)
-        variant = self.variants.known(given)
+            return self.run_once(arrays)
+        variant = self.variants.known(arrays)
         if variant is not None:
-            return variant.run_once(given)
+            return variant.run_once(arrays)
         try:
-            return self.run_once(given)
+            return self.run_once(arrays)
         except (InputSizeError, SizeConditionError) as error:
-            return self.variants.run(self, given, error)
+            return self.variants.run(self, arrays, error)
 
-    def run_once(self, given: Sequence[Any]) -> list[Any]:
+    def run_once(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs for arrays of the inputs' types. Raises InputSizeError and
         SizeConditionError."""
         if self._lock is None:
-            return self._run_in_context(given)
+            return self._run_in_context(arrays)
         with self._lock:
-            return self._run_in_context(given)
+            return self._run_in_context(arrays)
 
-    def _run_in_context(self, given: Sequence[Any]) -> list[Any]:
+    def _run_in_context(self, arrays: Sequence[Any]) -> list[Any]:
         # pop and append of a deque are atomic, so no lock is held during a fork
         try:
             context = self._idle.pop()
         except IndexError:
             context = Context(self._loaded.make(), self._ports)
         try:
-            for number, value, info in zip(self._input_indices, given, self._inputs):
+            for number, value, info in zip(self._input_indices, arrays, self._inputs):
                 self._set(context, number, value, info)
             context.run()
             return self._results(context)
         except SizeConditionError as error:
-            raise with_sizes(error, self._inputs, given) from None
+            raise with_sizes(error, self._inputs, arrays) from None
         finally:
             self._idle.append(context)
             if len(self._idle) > 1:
@@ -273,28 +273,28 @@ class Network:
     def _all_named(self, named: dict[str, Any]) -> tuple[Any, ...] | None:
         """Return all inputs in order if each, and nothing else, is given by name; else None."""
         try:
-            found = tuple([named[each.name] for each in self._inputs])
+            ordered = tuple([named[each.name] for each in self._inputs])
         except KeyError:
             return None
-        return found if len(found) == len(named) else None
+        return ordered if len(ordered) == len(named) else None
 
     def _order_inputs(self, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return all inputs in order, with sequences and optional values split into tensors."""
-        given = self._split_bundles(inputs, named)
-        found: list[Any] = [_MISSING] * len(self._inputs)
-        for name, value in given.items():
+        values = self._split_bundles(inputs, named)
+        ordered: list[Any] = [_MISSING] * len(self._inputs)
+        for name, value in values.items():
             position = self._input_positions.get(name)
             if position is None:
                 raise NameNotFoundError(
                     f"the network has no input {name!r}; its inputs are {self._names()}"
                 )
-            if found[position] is not _MISSING:
+            if ordered[position] is not _MISSING:
                 raise TypeError(f"input {name!r} is given twice")
-            found[position] = value
-        for value, info in zip(found, self._inputs):
+            ordered[position] = value
+        for value, info in zip(ordered, self._inputs):
             if value is _MISSING:
                 raise TypeError(f"input {info.name!r} is missing; the inputs are {self._names()}")
-        return tuple(found)
+        return tuple(ordered)
 
     def _split_bundles(self, inputs: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
         names = self._public_inputs()
@@ -320,14 +320,14 @@ class Network:
 
     def _by_name(self, results: Sequence[Any], as_mapping: bool) -> Any:
         """Return the outputs with labels, sequences and optional values restored."""
-        found = dict(zip((each.name for each in self._outputs), results))
+        by_name = dict(zip((each.name for each in self._outputs), results))
         for name, labels in self.metadata.labels.items():
-            if found[name].dtype.kind == "i":
-                found[name] = np.asarray(labels, object)[found[name]]
+            if by_name[name].dtype.kind == "i":
+                by_name[name] = np.asarray(labels, object)[by_name[name]]
         bundles = self.metadata.bundles
-        names = public_names(list(found), bundles)
+        names = public_names(list(by_name), bundles)
         outputs = {
-            name: bundles[name].gather(found.__getitem__) if name in bundles else found[name]
+            name: bundles[name].gather(by_name.__getitem__) if name in bundles else by_name[name]
             for name in names
         }
         if as_mapping:
@@ -443,8 +443,8 @@ class Network:
         if not inputs and not named:
             named = self.example_inputs()
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
-        given = ((), dict(inputs[0])) if by_name else (inputs, dict(named))
-        return array_conversion.converted(self._order_inputs(*given), self._inputs)
+        arguments = ((), dict(inputs[0])) if by_name else (inputs, dict(named))
+        return array_conversion.converted(self._order_inputs(*arguments), self._inputs)
 
     def new_executor(self) -> Executor:
         """Return a new executor of the network: a GraphModule or an AotModule."""

@@ -51,10 +51,10 @@ def value_of(extent: str, sizes: Mapping[str, int]) -> int | None:
     for sign, term in _TERM.findall("+" + extent.removeprefix("(").removesuffix(")")):
         product = -1 if sign == "-" else 1
         for factor in term.split("*"):
-            known = sizes.get(factor.strip(), factor.strip())
-            if not str(known).isdigit():
+            factor_size = sizes.get(factor.strip(), factor.strip())
+            if not str(factor_size).isdigit():
                 return None
-            product *= int(known)
+            product *= int(factor_size)
         total += product
     return total
 

@@ -131,17 +131,17 @@ def public_names(names: Iterable[str], bundles: Mapping[str, Bundle]) -> list[st
 def read_metadata(folder: Path) -> NetworkMetadata:
     """Read the metadata in a folder. Raises ValueError if it is damaged, OSError if missing."""
     try:
-        found: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        record: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return NetworkMetadata(
-            tuple(found["inputs"]),
-            tuple(found["outputs"]),
-            {name: tuple(texts) for name, texts in found["labels"].items()},
-            {name: _bundle(each) for name, each in found["bundles"].items()},
-            Memory(**found["memory"]),
-            dict(found["external_files"]),
-            dict(found["aliases"]),
-            {name: tuple(axes) for name, axes in found["open_axes"].items()},
-            str(found.get("source", "")),
+            tuple(record["inputs"]),
+            tuple(record["outputs"]),
+            {name: tuple(texts) for name, texts in record["labels"].items()},
+            {name: _bundle(each) for name, each in record["bundles"].items()},
+            Memory(**record["memory"]),
+            dict(record["external_files"]),
+            dict(record["aliases"]),
+            {name: tuple(axes) for name, axes in record["open_axes"].items()},
+            str(record.get("source", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FILE} is damaged ({error}); remove {folder}") from None
@@ -150,13 +150,13 @@ def read_metadata(folder: Path) -> NetworkMetadata:
 def read_source(folder: Path) -> str:
     """Return ``NetworkMetadata.source`` of a folder; empty if it is unknown."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        return str(found.get("source", ""))
+        record = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return str(record.get("source", ""))
     except (OSError, ValueError, AttributeError):
         return ""
 
 
-def _bundle(found: Mapping[str, Any]) -> Bundle:
+def _bundle(fields: Mapping[str, Any]) -> Bundle:
     from tvmrt.compiler.ir.bundle import Bundle  # rarely needed
 
-    return Bundle(**{**found, "parts": tuple(found["parts"]), "keys": tuple(found["keys"])})
+    return Bundle(**{**fields, "parts": tuple(fields["parts"]), "keys": tuple(fields["keys"])})

@@ -45,7 +45,7 @@ class _Network(Protocol):
     @property
     def inputs(self) -> tuple[TensorInfo, ...]: ...
 
-    def run_once(self, given: Sequence[Any]) -> list[Any]: ...
+    def run_once(self, arrays: Sequence[Any]) -> list[Any]: ...
 
     def with_threads(self, threads: int) -> _Network: ...
 
@@ -79,17 +79,17 @@ class SizeVariants:
         """Replace the lock, which a thread of the parent process may hold."""
         self._lock = threading.Lock()
 
-    def known(self, given: Sequence[Any]) -> _Network | None:
+    def known(self, arrays: Sequence[Any]) -> _Network | None:
         """Return the variant that ran these shapes before; None if there is none."""
-        return self._by_shapes.get(_shapes_of(given)) if self._by_shapes else None
+        return self._by_shapes.get(_shapes_of(arrays)) if self._by_shapes else None
 
-    def run(self, base: _Network, given: Sequence[Any], error: SizeError) -> list[Any]:
+    def run(self, base: _Network, arrays: Sequence[Any], error: SizeError) -> list[Any]:
         """Return the outputs of a variant, which is compiled if necessary.
 
         Raises ``error``, of the network ``base``, or that of a variant if none can take these
         shapes; ValueError with the reason if it does not compile.
         """
-        shapes = _shapes_of(given)
+        shapes = _shapes_of(arrays)
         sizes = _sizes_of_dims(base.inputs, self._axes, shapes)
         reason: Exception | None = None
         for dims in [] if sizes is None else _attempts_for(sizes, self._fixed_dims(base.inputs)):
@@ -98,7 +98,7 @@ class SizeVariants:
                 reason = network
                 continue
             try:
-                result = network.run_once(given)
+                result = network.run_once(arrays)
             except (InputSizeError, SizeConditionError) as problem:
                 error, reason = problem, None
                 continue
@@ -117,10 +117,10 @@ class SizeVariants:
             if label is not None and isinstance(extent, int)
         }
 
-    def exact(self, base: _Network, given: Sequence[Any]) -> _Network:
+    def exact(self, base: _Network, arrays: Sequence[Any]) -> _Network:
         """Return the network compiled for exactly the sizes of these arrays, which is not kept.
         Raises ValueError if they do not fit the network."""
-        sizes = _sizes_of_dims(base.inputs, self._axes, _shapes_of(given))
+        sizes = _sizes_of_dims(base.inputs, self._axes, _shapes_of(arrays))
         if sizes is None:
             raise ValueError("the sizes of the inputs do not fit the network or each other")
         return self._compile_for({name: (size, size) for name, size in sizes.items()})
@@ -128,27 +128,27 @@ class SizeVariants:
     def _variant(self, base: _Network, dims: Dims, error: SizeError) -> _Network | Exception:
         """Return the variant for these dimensions, or the reason why it does not compile."""
         text = option("dims", dims)
-        found = self._attempts.get(text)
-        if found is not None:
-            return found
+        variant = self._attempts.get(text)
+        if variant is not None:
+            return variant
         with self._lock:
             if text in self._attempts:
                 return self._attempts[text]
             try:
-                found = self._compile_for(dims)
-                found.max_idle = base.max_idle
+                variant = self._compile_for(dims)
+                variant.max_idle = base.max_idle
             except (ValueError, UnsupportedError) as reason:
-                found = reason
+                variant = reason
             except (CompileError, OSError, ImportError) as reason:  # may succeed later
                 raise _failure(error, reason) from reason
-            self._keep(text, found)
-        return found
+            self._keep(text, variant)
+        return variant
 
-    def _keep(self, dims: str, found: _Network | Exception) -> None:
+    def _keep(self, dims: str, variant: _Network | Exception) -> None:
         """Keep a variant, or the reason why it does not compile; forget the oldest beyond the
         limit."""
-        attempts = {**self._attempts, dims: found}
-        failed = isinstance(found, Exception)
+        attempts = {**self._attempts, dims: variant}
+        failed = isinstance(variant, Exception)
         same = [n for n, a in attempts.items() if isinstance(a, Exception) is failed]
         if len(same) > MAX_VARIANTS:
             oldest = attempts.pop(same[0])
@@ -177,8 +177,8 @@ def _failure(error: SizeError, reason: Exception) -> ValueError:
     return ValueError(f"{problem}; the network does not compile for these sizes: {reason}")
 
 
-def _shapes_of(given: Sequence[Any]) -> Shapes:
-    return tuple(tuple(each.shape) for each in given)
+def _shapes_of(arrays: Sequence[Any]) -> Shapes:
+    return tuple(tuple(each.shape) for each in arrays)
 
 
 def _sizes_of_dims(

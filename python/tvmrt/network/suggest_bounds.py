@@ -41,14 +41,14 @@ def mismatch(
 
 
 def with_sizes(
-    error: SizeConditionError, inputs: Sequence[TensorInfo], given: Sequence[Any]
+    error: SizeConditionError, inputs: Sequence[TensorInfo], arrays: Sequence[Any]
 ) -> SizeConditionError:
     """Return an error about sizes that do not fit, with the sizes of the inputs."""
     text = str(error).rstrip(".")
     if text.startswith("input "):
         return SizeConditionError(text)
     texts = []
-    for info, value in zip(inputs, given):
+    for info, value in zip(inputs, arrays):
         pairs = list(zip(info.shape, np.shape(value)))
         sizes = [
             f"axis {i} ({e.removeprefix('(').removesuffix(')')}) is {n}"

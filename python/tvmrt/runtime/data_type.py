@@ -210,7 +210,7 @@ def unpack(data: bytes, shape: tuple[int, ...], code: int, bits: int) -> np.ndar
     return (codes.view(dtype) if is_float else codes.astype(dtype)).reshape(shape)
 
 
-def of_codes(values: np.ndarray[Any, Any], wanted: np.dtype[Any], bits: int) -> bool:
+def of_codes(values: np.ndarray[Any, Any], dtype: np.dtype[Any], bits: int) -> bool:
     """Return whether an array contains bit patterns of floats that only ml_dtypes has."""
-    is_float = wanted.isbuiltin != 1 and "int" not in wanted.name
+    is_float = dtype.isbuiltin != 1 and "int" not in dtype.name
     return is_float and values.dtype == np.dtype(f"uint{max(bits, 8)}")

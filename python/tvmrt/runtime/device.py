@@ -153,8 +153,8 @@ def device(dev_type: str | int, dev_id: int | None = None) -> Device:
     if isinstance(dev_type, str):
         name, _, number = dev_type.split()[0].partition(":") if dev_type.split() else ("", "", "")
         if name not in _TYPE_OF_NAME:
-            known = ", ".join(sorted(_TYPE_OF_NAME))
-            raise ValueError(f"unknown device type '{dev_type}'; choose from {known}")
+            names = ", ".join(sorted(_TYPE_OF_NAME))
+            raise ValueError(f"unknown device type '{dev_type}'; choose from {names}")
         if number and dev_id is None:
             if not number.isdigit():
                 raise ValueError(f"'{number}' in '{dev_type}' is not a device number")

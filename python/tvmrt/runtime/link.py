@@ -96,8 +96,8 @@ def _compiler() -> list[str]:
         command = toolchains.words_of(named, "CC")
         if shutil.which(command[0]):
             return toolchains.completed(command)
-    if found := toolchains.installed():
-        return found
+    if compiler := toolchains.installed():
+        return compiler
     raise OSError(
         f"no C compiler: install gcc or clang, {toolchains.INSTALL_CC}, or set the environment "
         "variable CC"

@@ -58,8 +58,8 @@ def with_lines(error: BaseException, text: str) -> BaseException:
     if lines_of is None:
         return error
     trace: TracebackType | None = None
-    for found in _LINE.finditer(bytes(lines_of(text)).decode(errors="replace")):
-        file, line, name = found.groups()
+    for match in _LINE.finditer(bytes(lines_of(text)).decode(errors="replace")):
+        file, line, name = match.groups()
         if name == _BORDER:
             break
         if file != "<unknown>" or not _MACHINERY.match(name):

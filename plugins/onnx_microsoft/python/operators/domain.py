@@ -50,13 +50,15 @@ def reject_inputs(ctx: NodeContext, **inputs: int) -> None:
 
 
 def _check(ctx: NodeContext, contract: Contract) -> None:
-    given = {a.name: ctx.attr(a.name) for a in ctx.node.attribute}
-    strange = sorted(name for name in given.keys() - contract.attributes.keys() if name[:2] != "__")
+    attributes = {a.name: ctx.attr(a.name) for a in ctx.node.attribute}
+    strange = sorted(
+        name for name in attributes.keys() - contract.attributes.keys() if name[:2] != "__"
+    )
     if strange:
-        known = ", ".join(contract.attributes) or "none"
-        raise UnsupportedError(f"attribute {strange[0]} is not known; there are {known}")
+        names = ", ".join(contract.attributes) or "none"
+        raise UnsupportedError(f"attribute {strange[0]} is not known; there are {names}")
     types = [None if value is None else value.type for value in ctx.inputs]
     while types and types[-1] is None:
         types.pop()
-    known = {name: given[name] for name in contract.attributes if name in given}
-    contract.bind(types, known, [None if value is None else value.data for value in ctx.inputs])
+    values = {name: attributes[name] for name in contract.attributes if name in attributes}
+    contract.bind(types, values, [None if value is None else value.data for value in ctx.inputs])

@@ -154,8 +154,8 @@ def _starts(ctx: NodeContext, ends: Value, steps: SymInt) -> Value:
     """Return the index of each sequence's first new key, [B, 1]: after the past, or 0 in a first
     prompt, where sequences may be shorter than the batch."""
     count = ctx.reshape(ctx.integer_tensor(np.array([steps], object)), (1, 1))
-    found = ctx.emit("sub", [ends, count])
-    return ctx.emit("max", [found, ctx.const(0, np.int64)])
+    starts = ctx.emit("sub", [ends, count])
+    return ctx.emit("max", [starts, ctx.const(0, np.int64)])
 
 
 def _rotate(ctx: NodeContext, x: Value, positions: Value) -> Value:
@@ -206,12 +206,14 @@ def _update_cache(
 def _extend_cache(ctx: NodeContext, past: Value | None, now: Value, length: SymInt) -> Value:
     """Zero-pad the past to the length of the cache."""
     batch, heads, _, width = now.shape
-    known = 0 if past is None else past.shape[2]
-    if past is not None and known == length:
+    past_length = 0 if past is None else past.shape[2]
+    if past is not None and past_length == length:
         return past
     zero = ctx.const(np.zeros((1, 1, 1, 1)), now.dtype.numpy)
-    padding = ctx.expand(zero, (batch, heads, length - known, width))
-    return padding if past is None or known == 0 else ctx.emit("concat", [past, padding], axis=2)
+    padding = ctx.expand(zero, (batch, heads, length - past_length, width))
+    return (
+        padding if past is None or past_length == 0 else ctx.emit("concat", [past, padding], axis=2)
+    )
 
 
 def _biases(

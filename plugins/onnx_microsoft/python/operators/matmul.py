@@ -92,8 +92,8 @@ def apply_activation(
     None for ONNX's default."""
 
     def parameter(index: int, default: float) -> float:
-        given = parameters[index] if index < len(parameters) else None
-        return default if given is None else float(given)
+        parameter = parameters[index] if index < len(parameters) else None
+        return default if parameter is None else float(parameter)
 
     if not name:
         return x

@@ -193,10 +193,10 @@ def _kernel_attributes(ctx: NodeContext) -> dict | None:
     kind = ctx.required(0).dtype
     ends, attrs = np.iinfo(kind.numpy), {"to": kind.name}
     for name, index in (("x", 1), ("y", 3)):
-        given = [ctx.required(index), ctx.input(index + 1)]
-        if any(v is not None and not (v.is_constant and v.type.size == 1) for v in given):
+        pair = [ctx.required(index), ctx.input(index + 1)]
+        if any(v is not None and not (v.is_constant and v.type.size == 1) for v in pair):
             return None
-        scale, zero = (0 if v is None else v.data.reshape(-1)[0] for v in given)
+        scale, zero = (0 if v is None else v.data.reshape(-1)[0] for v in pair)
         if not 0 < float(scale) < np.inf:
             return None
         attrs |= {f"{name}_scale": float(scale), f"{name}_zero": int(zero)}

@@ -25,11 +25,11 @@ _MAX_TABLE_KEY = 1 << 16  # integer keys in [0, _MAX_TABLE_KEY) are looked up by
 
 def _table(ctx: NodeContext, side: str) -> tuple[str, np.ndarray]:
     """Return the type and the elements of the attribute with the keys or values."""
-    found = [(kind, ctx.attr(f"{side}_{kind}")) for kind in _KINDS]
-    found = [(kind, elements) for kind, elements in found if elements is not None]
-    if len(found) != 1:
+    lists = [(kind, ctx.attr(f"{side}_{kind}")) for kind in _KINDS]
+    lists = [(kind, elements) for kind, elements in lists if elements is not None]
+    if len(lists) != 1:
         raise ValueError(f"one of {', '.join(f'{side}_{kind}' for kind in _KINDS)} must be given")
-    kind, elements = found[0]
+    kind, elements = lists[0]
     if kind == "tensor":
         elements = np.asarray(elements).reshape(-1)
         if elements.dtype.kind in "OSU":
@@ -58,9 +58,11 @@ def _keys_as_numbers(
 
 
 def _default(ctx: NodeContext, kind: str):
-    given = ctx.attr("default_tensor")
-    if given is not None:
-        return decode_string(given.reshape(-1)[0]) if kind == "strings" else given.reshape(-1)[0]
+    default = ctx.attr("default_tensor")
+    if default is not None:
+        return (
+            decode_string(default.reshape(-1)[0]) if kind == "strings" else default.reshape(-1)[0]
+        )
     if kind == "tensor":
         return 0
     return ctx.attr(f"default_{kind[:-1]}", _DEFAULTS[kind])

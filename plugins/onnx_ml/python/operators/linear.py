@@ -30,17 +30,17 @@ def affine(ctx: NodeContext, x: Value, weights: np.ndarray, bias: np.ndarray | N
 
 def _scores(ctx: NodeContext, x: Value, rows: int | None) -> Value:
     """Apply the node's coefficients and intercepts to x; ``rows`` is the number of outputs."""
-    given = np.asarray(ctx.attr("coefficients") or [], np.float32)
+    coefficients = np.asarray(ctx.attr("coefficients") or [], np.float32)
     columns = x.shape[1]
-    rows = rows or (given.size // columns if columns else 0)
-    if given.size == 0 or given.size != rows * columns:
+    rows = rows or (coefficients.size // columns if columns else 0)
+    if coefficients.size == 0 or coefficients.size != rows * columns:
         raise ValueError(
-            f"there are {given.size} coefficients, not a multiple of {columns} columns"
+            f"there are {coefficients.size} coefficients, not a multiple of {columns} columns"
         )
     bias = np.asarray(ctx.attr("intercepts") or [], np.float32)
     if bias.size not in (0, rows):
         raise ValueError(f"there are {bias.size} intercepts, expected {rows}")
-    return affine(ctx, x, given.reshape(rows, columns), bias if bias.size else None)
+    return affine(ctx, x, coefficients.reshape(rows, columns), bias if bias.size else None)
 
 
 @onnx_op("LinearRegressor", domain=DOMAIN)
@@ -54,11 +54,11 @@ def linear_regressor(ctx: NodeContext) -> Value:
 def linear_classifier(ctx: NodeContext) -> list[Value]:
     labels = classifier_outputs.parse_labels(ctx, "classlabels_ints", "classlabels_strings")
     scores = _scores(ctx, to_rows(ctx, ctx.required(0)), None)
-    count, known = scores.shape[1], labels.ids.size
-    if count == 1 and known <= 2:
+    count, label_count = scores.shape[1], labels.ids.size
+    if count == 1 and label_count <= 2:
         return _binary_outputs(ctx, scores, labels)
-    if count != known:
-        raise ValueError(f"there are {known} labels for {count} rows of coefficients")
+    if count != label_count:
+        raise ValueError(f"there are {label_count} labels for {count} rows of coefficients")
     return classifier_outputs.classify(ctx, scores, labels)
 
 

@@ -31,5 +31,5 @@ class TreeNodes:
     def reorder(self, order: np.ndarray, true: np.ndarray, false: np.ndarray, roots) -> TreeNodes:
         """Return the nodes in ``order``, which may repeat nodes, with new child links."""
         names = ("mode", "features", "thresholds", "missing", "rows")
-        kept = {name: getattr(self, name)[order] for name in names}
-        return TreeNodes(**kept, true=true, false=false, roots=roots)
+        columns = {name: getattr(self, name)[order] for name in names}
+        return TreeNodes(**columns, true=true, false=false, roots=roots)

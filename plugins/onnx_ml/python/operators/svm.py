@@ -126,9 +126,9 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
     if not per_class.sum():
         return _linear(ctx, x, labels, coefficients, rho)
     total, count = int(per_class.sum()), per_class.size
-    known = labels.ids.size
-    if count != known or count < 2 or per_class.min() < 0:
-        raise ValueError(f"vectors_per_class has {count} elements for {known} labels")
+    label_count = labels.ids.size
+    if count != label_count or count < 2 or per_class.min() < 0:
+        raise ValueError(f"vectors_per_class has {count} elements for {label_count} labels")
     if coefficients.size != (count - 1) * total:
         raise ValueError(
             f"there are {coefficients.size} coefficients, expected {(count - 1) * total}"

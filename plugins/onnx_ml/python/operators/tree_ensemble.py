@@ -43,10 +43,10 @@ def _nodes(ctx: NodeContext, leaves: int) -> TreeNodes:
             raise ValueError(f"nodes_{side}nodeids has an index of no node or leaf")
         children.append(child_index)
         ends.append(end)
-    given = ctx.attr("nodes_missing_value_tracks_true")
+    flags = ctx.attr("nodes_missing_value_tracks_true")
     missing = (
         np.zeros(count, bool)
-        if given is None
+        if flags is None
         else _ints(ctx, "nodes_missing_value_tracks_true", count).astype(bool)
     )
     roots = np.asarray(ctx.attr("tree_roots"), np.int64)
@@ -101,8 +101,8 @@ def _members(ctx: NodeContext, mode: np.ndarray) -> list[np.ndarray]:
     set_count = int((mode == MEMBER).sum())
     if not set_count:
         return []
-    given = ctx.attr("membership_values")
-    numbers = np.asarray([] if given is None else given).reshape(-1)
+    values = ctx.attr("membership_values")
+    numbers = np.asarray([] if values is None else values).reshape(-1)
     ends = np.flatnonzero(np.isnan(numbers))
     if ends.size != set_count:
         raise ValueError(f"membership_values has {ends.size} sets for {set_count} nodes")
@@ -127,11 +127,11 @@ def _tree_of(nodes: TreeNodes) -> np.ndarray:
     raise ValueError("a node is the child of itself; a tree has no cycles")
 
 
-def _choice(ctx: NodeContext, name: str, default: int, known: tuple[str, ...]) -> str:
+def _choice(ctx: NodeContext, name: str, default: int, choices: tuple[str, ...]) -> str:
     number = ctx.attr(name, default)
-    if not 0 <= number < len(known):
-        raise ValueError(f"{name} is {number}; it must be from 0 to {len(known) - 1}")
-    return known[number]
+    if not 0 <= number < len(choices):
+        raise ValueError(f"{name} is {number}; it must be from 0 to {len(choices) - 1}")
+    return choices[number]
 
 
 @onnx_op("TreeEnsemble", domain=DOMAIN)

@@ -53,8 +53,8 @@ class OperandPointers:
     def lookup(self, trees: np.ndarray, nodes: np.ndarray, what: str) -> np.ndarray:
         keys = self._keys(trees, nodes)
         at = np.minimum(np.searchsorted(self.sorted, keys), self.sorted.size - 1)
-        known = np.isin(trees, self.tree_ids) & (nodes >= 0) & (nodes < self.span)
-        wrong = ~(known & (self.sorted[at] == keys))
+        is_valid = np.isin(trees, self.tree_ids) & (nodes >= 0) & (nodes < self.span)
+        wrong = ~(is_valid & (self.sorted[at] == keys))
         if wrong.any():
             i = int(np.argmax(wrong))
             raise ValueError(
@@ -86,9 +86,9 @@ def _nodes(ctx: NodeContext) -> tuple[TreeNodes, OperandPointers]:
     node_index = OperandPointers(trees, own)
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):
-        found = np.zeros(count, np.int64)
-        found[branch] = node_index.lookup(trees[branch], _ints(ctx, name, count)[branch], name)
-        children.append(found)
+        positions = np.zeros(count, np.int64)
+        positions[branch] = node_index.lookup(trees[branch], _ints(ctx, name, count)[branch], name)
+        children.append(positions)
     missing = _ints(ctx, "nodes_missing_value_tracks_true")
     nodes = TreeNodes(
         mode=mode,
@@ -106,8 +106,8 @@ def _nodes(ctx: NodeContext) -> tuple[TreeNodes, OperandPointers]:
 def _roots(trees, branch, children, tree_ids) -> np.ndarray:
     """Return each tree's root, the node that is not a child of another."""
     child = np.zeros(trees.size, bool)
-    for found in children:
-        child[found[branch]] = True
+    for children_of in children:
+        child[children_of[branch]] = True
     roots = np.flatnonzero(~child)
     roots = roots[np.argsort(trees[roots], kind="stable")]
     if roots.size != tree_ids.size or (trees[roots] != tree_ids).any():
@@ -122,10 +122,10 @@ def _leaves(
     weight = _floats(ctx, f"{stem}_weights")
     weight = np.zeros(0, np.float32) if weight is None else weight
     target = _ints(ctx, f"{stem}_ids", weight.size)
-    given = [_ints(ctx, f"{stem}_{name}", weight.size) for name in ("treeids", "nodeids")]
-    node = node_index.lookup(*given, f"{stem}_nodeids")
-    kept = nodes.mode[node] == LEAF
-    return LeafValues(node[kept], target[kept], weight[kept])
+    ids = [_ints(ctx, f"{stem}_{name}", weight.size) for name in ("treeids", "nodeids")]
+    node = node_index.lookup(*ids, f"{stem}_nodeids")
+    is_leaf = nodes.mode[node] == LEAF
+    return LeafValues(node[is_leaf], target[is_leaf], weight[is_leaf])
 
 
 def _typed_input(ctx: NodeContext, *tables: np.ndarray | None) -> Value:

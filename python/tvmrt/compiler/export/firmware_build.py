@@ -209,13 +209,13 @@ def makefile(
 
 def _file_rules(file_flags: Mapping[str, Sequence[str]], vendors: Mapping[str, Vendor]) -> str:
     """Return the options of single files."""
-    options = {file: list(given) for file, given in file_flags.items()}
+    options = {file: list(flags) for file, flags in file_flags.items()}
     for file, vendor in vendors.items():
         options.setdefault(file, []).append(f"-I$({vendor.variable})/{vendor.include}")
     return "".join(
-        f"codegen/host/src/{Path(file).stem}.o: TARGET_FLAGS += {' '.join(given)}\n"
-        for file, given in sorted(options.items())
-        if given
+        f"codegen/host/src/{Path(file).stem}.o: TARGET_FLAGS += {' '.join(flags)}\n"
+        for file, flags in sorted(options.items())
+        if flags
     )
 
 

@@ -83,11 +83,11 @@ def cmake_lists(
         **names, "flags": " ".join(target.flags), "cflags": ";".join(CFLAGS),
         "compiler": _COMPILER % compiler if is_cross else "",
     }  # fmt: skip
-    for file, given in sorted(file_flags.items()):
-        if given:
+    for file, flags in sorted(file_flags.items()):
+        if flags:
             path = f"${{generated}}/src/{Path(file).name}"
             text += (
-                f"set_property(SOURCE {path} APPEND PROPERTY COMPILE_OPTIONS {' '.join(given)})\n"
+                f"set_property(SOURCE {path} APPEND PROPERTY COMPILE_OPTIONS {' '.join(flags)})\n"
             )
     return text + "".join(_vendor(each, names) for each in dict.fromkeys(vendors.values()))
 

@@ -25,8 +25,10 @@ def output_suffixes() -> list[str]:
 
 def suffixes_for(target: str) -> list[str]:
     """Return the suffixes of the files that plug-ins write for a target by default."""
-    found = ((each, exporter(each)) for each in output_suffixes())
-    return [each for each, made in found if made and made.defaults("net").get("target") == target]
+    exporters = ((each, exporter(each)) for each in output_suffixes())
+    return [
+        each for each, made in exporters if made and made.defaults("net").get("target") == target
+    ]
 
 
 def exporter(key: str) -> plugin.Exporter | None:
@@ -92,8 +94,8 @@ def check_folder_name(path: Path) -> None:
     Numbers are no suffixes: ``net_v1.2`` is a folder.
     """
     if suffix_of(path)[1:2].isalpha() and not path.is_dir():
-        known = ", ".join([*FILE_SUFFIXES, *output_suffixes()])
+        suffixes = ", ".join([*FILE_SUFFIXES, *output_suffixes()])
         raise ValueError(
-            f"{path}: unknown output format {path.suffix}; use {known}, "
+            f"{path}: unknown output format {path.suffix}; use {suffixes}, "
             "or for C sources a folder name without a suffix, or a folder that exists"
         )

@@ -38,19 +38,19 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
     return board_headers | other_headers
 
 
-def _follow(text: str, folder: Path, known: Mapping[str, bool], headers: dict[str, str]) -> None:
+def _follow(text: str, folder: Path, defined: Mapping[str, bool], headers: dict[str, str]) -> None:
     """Add the headers that a text includes, directly or indirectly, under the known conditions."""
     roots = [Path(each) for each in find_include_path()]
-    for name in _includes(text, known):
+    for name in _includes(text, defined):
         paths = (Path(os.path.normpath(folder / name)), Path(name))
-        found = ((root / path, path) for path in paths for root in roots)
-        file, path = next((pair for pair in found if pair[0].is_file()), (None, None))
+        candidates = ((root / path, path) for path in paths for root in roots)
+        file, path = next((pair for pair in candidates if pair[0].is_file()), (None, None))
         if file is not None and str(path) not in headers:
             headers[str(path)] = inner = file.read_text()
-            _follow(inner, path.parent, known, headers)
+            _follow(inner, path.parent, defined, headers)
 
 
-def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:
+def _includes(text: str, defined: Mapping[str, bool]) -> Iterator[str]:
     """Yield the names that a text includes, where the known conditions do not exclude it."""
     blocks: list[tuple[bool, bool]] = []  # may be reached, and whether a later branch may be
     for kind, rest in _DIRECTIVE.findall(text):
@@ -61,15 +61,15 @@ def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:
             blocks.pop()
         else:
             open_ = blocks.pop()[1] if kind in ("elif", "else") else True
-            value = _condition_value(kind, rest.strip(), known)
+            value = _condition_value(kind, rest.strip(), defined)
             blocks.append((open_ and value is not False, open_ and value is not True))
 
 
-def _condition_value(kind: str, condition: str, known: Mapping[str, bool]) -> bool | None:
+def _condition_value(kind: str, condition: str, defined: Mapping[str, bool]) -> bool | None:
     """Return whether a branch is taken once it is reached; None if this is not known."""
     if kind == "else":
         return True
     if kind in ("ifdef", "ifndef"):
         condition = f"{'!' * (kind == 'ifndef')}defined({condition})"
-    value = known.get(condition.removeprefix("!"))
+    value = defined.get(condition.removeprefix("!"))
     return None if value is None else value != condition.startswith("!")

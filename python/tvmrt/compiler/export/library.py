@@ -242,8 +242,8 @@ class CompiledLibrary:
                 f"target {self.target.name} has no shared libraries; export to a folder or .tar"
             )
         suffix = self.target.library_suffix
-        given, usual = suffix_of(path), suffix if self.target.triple else OWN_SUFFIX
-        if given != suffix and (suffix != ".so" or (given in SUFFIXES and given != usual)):
+        actual, usual = suffix_of(path), suffix if self.target.triple else OWN_SUFFIX
+        if actual != suffix and (suffix != ".so" or (actual in SUFFIXES and actual != usual)):
             raise ValueError(
                 f"{path}: a library for {self.target.name} is a {suffix} file; "
                 f"write it to {Path(path).with_suffix(suffix)}"

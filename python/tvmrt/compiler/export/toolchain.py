@@ -77,8 +77,8 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
             command = toolchains.completed(command, triple)
             compiler_flags.check_system(command, triple)
             return command
-    if found := toolchains.installed(triple):
-        return found
+    if compiler := toolchains.installed(triple):
+        return compiler
     if triple:
         gcc = f"{triple}-gcc and " if not triple.endswith("-macos") else ""
         raise CompileError(

@@ -35,8 +35,8 @@ class LayerErrors:
         copy.output_names = [f"v{i}" for i in range(len(copy.outputs))]
         for sample in self._calibration:
             actual = self._run(copy, [feed_of(sample, value) for value in graph.inputs])
-            for i, (right, given) in enumerate(zip(actual, actual[len(nodes) :])):
-                errors[i] = max(errors[i], relative_error(given, right))
+            for i, (right, result) in enumerate(zip(actual, actual[len(nodes) :])):
+                errors[i] = max(errors[i], relative_error(result, right))
         return errors
 
 

@@ -21,14 +21,14 @@ _Known = dict[tuple[int, Value], dict[_Parts, Value]]  # by the axis and the fir
 
 def nest_concats(graph: Graph) -> None:
     """Nest in place, longest sequences of inputs first."""
-    known: _Known = {}
+    concats: _Known = {}
 
     @at("concat")
     def nest(b: Builder, node: Node) -> Value | None:
         if node.guard is not None:
             return None
         axis, parts = node.attrs["axis"], _replace_slices(tuple(node.inputs), node.attrs["axis"])
-        remaining, run = parts, _longest(known, axis, parts)
+        remaining, run = parts, _longest(concats, axis, parts)
         if run is not None:
             begin, inner, value = run
             remaining = (*parts[:begin], value, *parts[begin + len(inner) :])
@@ -39,19 +39,19 @@ def nest_concats(graph: Graph) -> None:
                 if len(remaining) == 1
                 else b.emit("concat", remaining, node.name, axis=axis)
             )
-        known.setdefault((axis, parts[0]), {})[parts] = node.output if result is None else result
+        concats.setdefault((axis, parts[0]), {})[parts] = node.output if result is None else result
         return result
 
     rewrite(graph, nest)
 
 
-def _longest(known: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Value] | None:
+def _longest(concats: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Value] | None:
     """Return the longest sequence of inputs that is already concatenated, the first of equal ones:
     its start, its parts and its value; None if there is none."""
     runs = [
         (begin, inner, value)
         for begin, part in enumerate(parts)
-        for inner, value in known.get((axis, part), {}).items()
+        for inner, value in concats.get((axis, part), {}).items()
         if parts[begin : begin + len(inner)] == inner
     ]
     return max(runs, key=lambda run: len(run[1]), default=None)

@@ -64,7 +64,8 @@ def _required_channels(
 ) -> RequiredChannels:
     """Return the channels to keep of every tensor that is followed."""
     required = {
-        value: np.zeros(len(known.constant_mask), bool) for value, known in channels_of.items()
+        value: np.zeros(len(channels.constant_mask), bool)
+        for value, channels in channels_of.items()
     }
     readers = {n: _Reader(n, f, channels_of) for n, f in flows.items()}
     for value in graph.outputs:

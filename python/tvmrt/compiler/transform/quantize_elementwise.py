@@ -227,12 +227,12 @@ def _is_bound(value: Value) -> bool:
 
 def _entries(node: Node, source: Value) -> np.ndarray:
     """Return the node's results for each of the 256 values of the source."""
-    known = {source: np.arange(256, dtype=np.uint8).view(source.dtype.numpy)}
+    tables = {source: np.arange(256, dtype=np.uint8).view(source.dtype.numpy)}
 
     def value_of(value: Value) -> np.ndarray:
-        if value not in known:
-            known[value] = _evaluate(value, value_of)
-        return known[value]
+        if value not in tables:
+            tables[value] = _evaluate(value, value_of)
+        return tables[value]
 
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(value_of(node.output))

@@ -26,15 +26,15 @@ __all__ = ["Executor"]
 _UNASKED = object()
 
 
-def _other_sizes(name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
+def _other_sizes(name: str, actual: tuple[int, ...], shape: tuple[int, ...]) -> str:
     """Return the end of an error text: the option for a network that takes other sizes, too."""
-    if len(given) != len(shape) or given == shape:
+    if len(actual) != len(shape) or actual == shape:
         return ""
     sizes = tuple(
         n
         if n == size
         else f"{'N' if i == 0 else f'D{i}'}{f'<={max(n, size)}' if n else f'=0..{size}'}"
-        for i, (n, size) in enumerate(zip(given, shape))
+        for i, (n, size) in enumerate(zip(actual, shape))
     )
     return f"; compile the network with {option('shapes', {name: sizes})} for several sizes"
 
@@ -100,9 +100,9 @@ class Executor:
             else:
                 self._set_converted(key, value)
         if params:
-            for name, given in params.items():
+            for name, item in params.items():
                 if self._index(name) >= 0:
-                    self.set_input(name, given)
+                    self.set_input(name, item)
 
     def _set_converted(self, key: str | int, value: Any) -> None:
         """Set an input from a value of another type or layout; report a value that does not fit."""
@@ -214,9 +214,9 @@ class Executor:
         params
             More inputs by name.
         """
-        for name, given in _pairs(key, value, params):
+        for name, item in _pairs(key, value, params):
             self._check_input(name)
-            tensor = _as_tensor(given, f"input {name!r}")
+            tensor = _as_tensor(item, f"input {name!r}")
             self._bind("set_input_zero_copy", name, tensor)
             self._alive["input", self._index(name) if isinstance(name, str) else name] = tensor
 
