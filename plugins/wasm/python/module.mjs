@@ -1,8 +1,11 @@
+const HERE = import.meta.url; // bundlers would take new URL(address, import.meta.url) for a file
+
 /** Return the bytes of a file by its address. */
 async function read(address) {
-  const url = new URL(address, import.meta.url);
+  const url = new URL(address, HERE);
   if (url.protocol === "file:" && globalThis.process?.versions?.node) {
-    const { readFile } = await import("node:fs/promises");
+    // not import(): bundlers for browsers would look for the module
+    const { readFile } = process.getBuiltinModule("node:fs/promises");
     return readFile(url);
   }
   return body(await fetch(url));

@@ -8,5 +8,6 @@ PLUGIN = Plugin(
     exporters={
         ".wasm": "tvmrt.plugins.wasm.writer:Module",
         ".js": "tvmrt.plugins.wasm.writer:Script",
+        "npm": "tvmrt.plugins.wasm.writer:Package",
     },
 )

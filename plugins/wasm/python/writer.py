@@ -37,7 +37,8 @@ class Module(_Format):
         """Return the files. Raises the errors of :func:`_module`."""
         stem = Path(name).stem
         module = _module(library, name)
-        address = json.dumps("./" + quote(name))
+        # bundlers copy the file that such an expression names, and replace the address
+        address = f"new URL({json.dumps('./' + quote(name))}, import.meta.url)"
         types = typescript.declarations(network(library), _title(library))
         return {
             name: module,
@@ -45,6 +46,33 @@ class Module(_Format):
             f"{stem}.d.ts": types,
             f"{stem}.d.mts": types,
         }
+
+
+class Package(Module):
+    """Writes a folder for npm: the files of :class:`Module` and ``package.json``."""
+
+    def export(self, library: Any, path: Path) -> None:
+        """Write the files into a folder. Raises the errors of :func:`_module`."""
+        name = library.options.module_name
+        files = self.files(library, f"{name}.wasm")
+        files["package.json"] = json.dumps(_package(name, list(files)), indent=2) + "\n"
+        for file, content in files.items():
+            data = content if isinstance(content, bytes) else content.encode()
+            (path / file).write_bytes(data)
+
+
+def _package(name: str, files: list[str]) -> dict[str, Any]:
+    """Return the description of a package, whose name has the characters that npm allows."""
+    loader, types = f"./{name}.mjs", f"./{name}.d.mts"
+    return {
+        "name": name.lower().strip("_").replace("_", "-") or "network",
+        "version": "1.0.0",
+        "type": "module",
+        "exports": {".": {"types": types, "default": loader}, f"./{name}.wasm": f"./{name}.wasm"},
+        "types": types,
+        "files": files,
+        "sideEffects": False,
+    }
 
 
 class Script(_Format):

@@ -83,7 +83,7 @@ def command(
             f"format {kind} is a folder with one network; write each to its own folder"
         )
     start = time.perf_counter()
-    default_name = _set_defaults(output, requested)
+    default_name = _set_defaults(output, kind, requested)
     module_name = module_name or (default_name if len(models) == 1 else None)
     groups = [parse_names([text]) for text in concurrent]
     together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
@@ -129,10 +129,11 @@ def _is_file(output: Path) -> bool:
     return suffix in formats.FILE_SUFFIXES or bool(suffix and formats.exporter(suffix))
 
 
-def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
-    """Set the options of the output's format where none are given; return its network name."""
+def _set_defaults(output: Path, kind: str | None, requested: dict[str, Any]) -> str | None:
+    """Set the options of the output's format, a suffix or the ``kind`` of a folder, where none are
+    given; return its network name."""
     suffix = suffix_of(output)
-    exporter = formats.exporter(suffix) if suffix else None
+    exporter = formats.exporter(kind or suffix) if kind or suffix else None
     defaults = {} if exporter is None else dict(exporter.defaults(output.name))
     if requested["board"] or is_unhosted(os.environ.get(DEFAULT_VARIABLE)):
         defaults.pop("target", None)
