@@ -6,7 +6,7 @@ _STRINGS = "tvmrt.plugins.onnx_text.operators.strings"
 
 PLUGIN = Plugin(
     name="onnx_text",
-    summary="operators that make strings and look into them: parts, tokens, n-grams",
+    summary="operators that create strings and read their text: parts, tokens, numbers, n-grams",
     operators={
         ("", "StringConcat"): _STRINGS,
         ("", "StringNormalizer"): _STRINGS,
@@ -14,4 +14,6 @@ PLUGIN = Plugin(
         ("", "TfIdfVectorizer"): "tvmrt.plugins.onnx_text.operators.ngrams",
         ("com.microsoft", "Tokenizer"): _STRINGS,
     },
+    hooks={"strings": "tvmrt.plugins.onnx_text.operators.text"},
+    headers={"onnx_text": "tvmrt.plugins.onnx_text:HEADERS"},
 )

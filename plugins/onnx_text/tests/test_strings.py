@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 from string_case import FLOAT, INT64, STRING, compare, network, node, strings, tensor
 
+from tvmrt import plugin
 from tvmrt.compiler import pipeline
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.error import UnsupportedError
@@ -184,3 +185,14 @@ def test_refused_by_name():
     )  # fmt: skip
     with pytest.raises(UnsupportedError, match=r"RegexFullMatch: it handles strings; do that"):
         pipeline.compile(bad)
+
+
+def test_without_the_plugin_strings_are_moved_but_not_read(monkeypatch):
+    moved = network([node("Transpose", ["x"], "y")], [("x", STRING, [2, 3])], [("y", STRING)])
+    same = network([node("Equal", ["x", "x"], "y")], [("x", STRING, [2])], [("y", TensorProto.BOOL)])
+    monkeypatch.setenv("TVMRT_PLUGINS", "-onnx_text")
+    monkeypatch.setattr(plugin, "_tables", [])
+    library = pipeline.compile(moved)
+    assert "op/string_tensors.h" not in "".join(library.sources.files.values())
+    with pytest.raises(UnsupportedError, match="y .Equal.*text of strings is not available: the p"):
+        pipeline.compile(same)

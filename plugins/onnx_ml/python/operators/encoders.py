@@ -9,7 +9,6 @@ import numpy as np
 from tvmrt.compiler.sdk.frontend import (
     NodeContext,
     decode_string,
-    find_strings,
     onnx_op,
     retype,
     table_type,
@@ -17,6 +16,7 @@ from tvmrt.compiler.sdk.frontend import (
 from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
+from tvmrt.plugins.onnx_text.operators.text import find_strings
 
 _KINDS = ("int64s", "floats", "strings", "tensor")
 _DEFAULTS = {"int64s": -1, "floats": -0.0, "strings": "_Unused"}

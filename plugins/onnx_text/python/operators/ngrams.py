@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.sdk.frontend import NodeContext, find_strings, is_text, string_op, to_handles
+from tvmrt.compiler.sdk.frontend import NodeContext, is_text, string_op, to_handles
 from tvmrt.compiler.sdk.graph import Value
+from tvmrt.plugins.onnx_text.operators.text import find_strings
 
 MODES = ("TF", "IDF", "TFIDF")
 

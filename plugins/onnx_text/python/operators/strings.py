@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.sdk.frontend import (
-    NodeContext,
-    check_no_nul,
-    emit_strings,
-    string_op,
-    string_operand,
-)
+from tvmrt.compiler.sdk.frontend import NodeContext, check_no_nul, string_op
 from tvmrt.compiler.sdk.graph import SymInt, Value, broadcast, upper_bound
 from tvmrt.error import UnsupportedError
+from tvmrt.plugins.onnx_text.operators.text import emit_strings, string_operand
 from tvmrt.plugins.onnx_text.operators.token_pattern import search_automaton
 
 MAX_PARTS = 64  # maximum number of parts of a split string

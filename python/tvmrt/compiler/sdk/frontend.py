@@ -61,11 +61,8 @@ from tvmrt.compiler.frontend.onnx.shape import trilu
 from tvmrt.compiler.frontend.onnx.string_table import decode_string, table_type
 from tvmrt.compiler.frontend.onnx.string_tensors import (
     check_no_nul,
-    emit_strings,
-    find_strings,
     is_text,
     string_op,
-    string_operand,
     to_handles,
 )
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
@@ -77,14 +74,12 @@ __all__ = [
     "convolution", "convolution_window", "decode_string", "default_window", "dequantize",
     "dequantize_accumulator", "dequantize_linear", "dequantize_operand", "draw",
     "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul", "emit_qlinear_conv",
-    "emit_strings", "emit_swish", "find_strings", "flatten_parameters", "gather_nd",
-    "gather_rows", "gemm", "import_pad", "import_range", "importer_of", "infer_extent", "int_bias",
-    "integer_matmul", "is_global", "is_text", "join_heads", "key_distances",
-    "layer_normalization", "mask_to_bias", "name_symbolic_axes", "normalize_rows",
-    "numpy_matmul", "onnx_op", "parse_activations", "parse_dim", "pool", "pool_window",
-    "quantize", "quantize_linear", "retype", "rms_normalization", "rms_normalize",
-    "rotate_features", "scale_by", "sequence_lengths", "slice_range", "softmax_along",
-    "split_heads", "stack_directions", "stored_type", "string_op", "string_operand",
-    "table_type", "to_handles", "track_sizes", "trilu", "uniform", "unique_slices",
-    "unused_name",
+    "emit_swish", "flatten_parameters", "gather_nd", "gather_rows", "gemm", "import_pad",
+    "import_range", "importer_of", "infer_extent", "int_bias", "integer_matmul", "is_global",
+    "is_text", "join_heads", "key_distances", "layer_normalization", "mask_to_bias",
+    "name_symbolic_axes", "normalize_rows", "numpy_matmul", "onnx_op", "parse_activations",
+    "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "retype",
+    "rms_normalization", "rms_normalize", "rotate_features", "scale_by", "sequence_lengths",
+    "slice_range", "softmax_along", "split_heads", "stack_directions", "stored_type", "string_op",
+    "table_type", "to_handles", "track_sizes", "trilu", "uniform", "unique_slices", "unused_name",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from tvmrt.compiler.ir import (
     constant,
     get_op,
 )
-from tvmrt.compiler.ir.contract import LIMIT, Contract
+from tvmrt.compiler.ir.contract import LIMIT, Contract, holds, let
 from tvmrt.compiler.ir.custom import (
     call_of,
     copy_graph,
@@ -51,6 +51,7 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.strings import StringsOp, TextOp
 from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.compiler.ir.tree_ensemble import fits_packed_links
 from tvmrt.compiler.ir.value_users import ValueUsers
@@ -59,10 +60,10 @@ __all__ = [
     "ACTIVATIONS", "Builder", "CHANNELS_LAST_LAYOUT", "CSource", "Contract", "DENSE_LAYOUT",
     "DTYPES", "DeviceMemory", "Extent", "GAP", "Graph", "Kernel", "LIMIT", "ModuleBlob", "Needs",
     "Node", "OPS", "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp", "REDUCE",
-    "Region", "SourceType", "States", "SymInt", "TensorType", "Trait", "Value", "ValueUsers",
-    "Vendor", "as_extent", "broadcast", "call_of", "constant", "copy_graph",
+    "Region", "SourceType", "States", "StringsOp", "SymInt", "TensorType", "TextOp", "Trait",
+    "Value", "ValueUsers", "Vendor", "as_extent", "broadcast", "call_of", "constant", "copy_graph",
     "drop_default_attributes", "entry_for_dtype", "expected_size", "extent_text",
-    "fits_packed_links", "get_op", "kernel_record", "max_unrolled_nodes", "mmap_from_file",
-    "normalize_axis", "pack_interleaved", "region_of", "register", "sym_max", "symbols_of",
-    "text_of_types", "types_of_text", "upper_bound", "valid_counts",
+    "fits_packed_links", "get_op", "holds", "kernel_record", "let", "max_unrolled_nodes",
+    "mmap_from_file", "normalize_axis", "pack_interleaved", "region_of", "register", "sym_max",
+    "symbols_of", "text_of_types", "types_of_text", "upper_bound", "valid_counts",
 ]  # fmt: skip

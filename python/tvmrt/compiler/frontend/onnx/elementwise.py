@@ -19,7 +19,7 @@ from .registry import onnx_op
 @onnx_op("Equal")
 def equal(ctx: NodeContext) -> Value:
     if any(map(string_tensors.is_text, ctx.inputs)):
-        return string_tensors.equal(ctx)
+        return string_tensors.text_operators().equal(ctx)
     return ctx.emit("equal", [ctx.required(0), ctx.required(1)])
 
 
@@ -57,9 +57,9 @@ def identity(ctx: NodeContext) -> Value:
 def cast(ctx: NodeContext) -> Value:
     x, to = ctx.required(0), ctx.attr("to")
     if to == onnx.TensorProto.STRING:
-        return x if x.type.is_string else string_tensors.cast_to_text(ctx, x)
+        return x if x.type.is_string else string_tensors.text_operators().cast_to_text(ctx, x)
     if string_tensors.is_text(x):
-        return string_tensors.cast_from_text(ctx, x, element_type(to))
+        return string_tensors.text_operators().cast_from_text(ctx, x, element_type(to))
     return _converted(ctx, element_type(to))
 
 

@@ -2,28 +2,27 @@
 
 In the graph a string is an int64 handle, so nodes that only move or select strings are imported as
 for numbers; the type of a tensor of handles is ``STRING``. Compile-time strings stay indices into a
-string table as long as that is sufficient, see ``string_table``.
+string table as long as that is sufficient, see ``string_table``. Operators that read or create the
+text of strings are imported by a plug-in, in the hook ``strings``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import onnx
 
-from tvmrt.compiler.ir import DTYPES, Builder, Value, broadcast, constant
+from tvmrt import plugin
+from tvmrt.compiler.ir import Builder, Value, constant
 from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import UnsupportedError
 
-from .context import NodeContext
 from .import_state import ImportState
-from .legalize_types import HALF
 from .operator_schemas import find_schema, formal_parameter
 from .registry import Importer, find, onnx_op
 from .string_table import LOOKUP_OPERATORS, passes_through, table_of
 from .tensors import nodes
-
-HEAP_BYTES = 1 << 20  # memory for the strings created by a run
 
 _STRING = "tensor(string)"
 # Operators that support strings in their importers, or only move them; and those that create
@@ -56,15 +55,16 @@ def string_op(
 def reserve(state: ImportState) -> None:
     """Reserve memory for strings in the network's first node, if any node creates strings."""
     if any(map(_creates_strings, nodes(state.request.model))):
-        state.builder.emit("text_heap", [], "strings", bytes=HEAP_BYTES)
+        text_operators().reserve(state)
 
 
-def heap_of(state: ImportState) -> Value:
-    """Return the memory for strings created by a run; it is empty when the run begins."""
-    first = state.graph.nodes[0] if state.graph.nodes else None
-    if first is None or first.op != "text_heap":
-        raise UnsupportedError("it produces strings in a loop body; do that before the loop")
-    return first.output
+def text_operators() -> Any:
+    """Return the module of a plug-in that imports Cast and Equal of strings. Raises
+    UnsupportedError if there is none."""
+    try:
+        return plugin.hook("strings", "reading the text of strings")
+    except ImportError as problem:
+        raise UnsupportedError(str(problem)) from problem
 
 
 def is_string(value: object) -> bool:
@@ -144,53 +144,3 @@ def check_no_nul(texts: Sequence[str]) -> None:
     """Raise UnsupportedError for NUL characters, which end strings in C."""
     if any("\0" in text for text in texts):
         raise UnsupportedError("a string contains a NUL character, which is not supported")
-
-
-def string_operand(ctx: NodeContext, index: int) -> Value:
-    """Return an operand of strings by index."""
-    value = ctx.required(index)
-    if not is_text(value):
-        raise ValueError(f"input {index} has {value.dtype} elements; strings are expected")
-    return value
-
-
-def emit_strings(ctx: NodeContext, op: str, *operands: Value, **attrs) -> Value:
-    """Emit an operator whose results are strings that take memory."""
-    return ctx.emit(op, [heap_of(ctx.importer), *operands], **attrs)
-
-
-def equal(ctx: NodeContext) -> Value:
-    """Import ONNX's Equal on strings."""
-    a, b = string_operand(ctx, 0), string_operand(ctx, 1)
-    shape = broadcast(a.shape, b.shape)
-    return ctx.emit("text_equal", [ctx.expand(a, shape), ctx.expand(b, shape)])
-
-
-def cast_to_text(ctx: NodeContext, x: Value) -> Value:
-    """Import ONNX's Cast to strings."""
-    if x.dtype.is_float:
-        single = x.type.element == "float32"
-        wide = ctx.cast(x, "float64")
-        return emit_strings(ctx, "number_to_text", wide, single=single)
-    if not x.dtype.is_int or x.dtype.name == "uint64":
-        raise UnsupportedError(
-            f"{x.dtype} elements cannot be cast to strings; cast them to int64 first"
-        )
-    wide = ctx.cast(x, "int64")
-    return emit_strings(ctx, "number_to_text", wide, single=False)
-
-
-def cast_from_text(ctx: NodeContext, x: Value, to: str) -> Value:
-    """Import ONNX's Cast of strings to numbers."""
-    if to == "bool":
-        raise UnsupportedError("strings cannot be cast to bool; compare them with Equal")
-    floats = to in HALF or DTYPES[to].is_float
-    y = ctx.emit("text_to_number", [x], to="float64" if floats else "int64")
-    return ctx.convert(y, to)
-
-
-def find_strings(ctx: NodeContext, x: Value, keys: Sequence[str]) -> tuple[Value, list[str]]:
-    """Return the indices of strings among keys (-1 if absent), and the distinct keys."""
-    kept = list(dict.fromkeys(keys))
-    check_no_nul(kept)
-    return ctx.emit("text_find", [x], keys=tuple(kept)), kept
