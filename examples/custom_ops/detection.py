@@ -155,11 +155,6 @@ def options(head: TensorType, boxes: TensorType, count: TensorType, **scalars: A
     return f"-DCLASSES={channels - 5} -DROWS={rows} -DCOLUMNS={columns}"
 
 
-def sample(rng: np.random.Generator) -> tuple[list[np.ndarray], dict[str, float]]:
-    head = rng.random((1, 8, 5, 6), np.float32)
-    return [head], {"most": 10, "threshold": 0.5, "overlap": 0.45}
-
-
 detection = Kernel(
     "DetectionPostProcess",
     domain="example.detection",
@@ -175,5 +170,4 @@ detection = Kernel(
         scratch=lambda head, boxes, count, **scalars: 12 * head.shape[2] * head.shape[3],
     ),
     opencl=OpenCL(OPENCL_BODY, "planes", build_options=options, global_size=lambda *t, **s: [1]),
-    sample=sample,
 )

@@ -114,12 +114,6 @@ def options(
     return " ".join(f"-D{key}={value}" for key, value in sizes.items()) + bias
 
 
-def sample(rng: np.random.Generator) -> tuple[list[np.ndarray], dict[str, int]]:
-    shapes = [(2, 3, 7, 6), (4, 3, 3, 2), (4,)]
-    arrays = [rng.standard_normal(s, np.float32) for s in shapes]
-    return arrays, {"stride": int(rng.integers(1, 3)), "pad": int(rng.integers(0, 2))}
-
-
 direct_conv = Kernel(
     "Conv",
     overrides=True,
@@ -137,5 +131,4 @@ direct_conv = Kernel(
         build_options=options,
         global_size=lambda x, w, b, y, **scalars: y.shape[1:],
     ),
-    sample=sample,
 )

@@ -3,43 +3,8 @@
 The public names of ``tvmrt.compiler.custom``; see the how-to page "Custom operators".
 """
 
-from tvmrt.compiler.custom import (
-    C,
-    Catalogue,
-    Composed,
-    GraphBuilder,
-    Instance,
-    Kernel,
-    OpenCL,
-    Operator,
-    Tensor,
-    TensorType,
-    UnsupportedNode,
-    Value,
-    composed,
-    gather,
-    installed_operators,
-    load_operators,
-)
+from tvmrt.compiler.custom import *  # noqa: F403
+from tvmrt.compiler.custom import __all__  # noqa: F401
 from tvmrt.deprecation import renamed
-
-__all__ = [
-    "C",
-    "Catalogue",
-    "Composed",
-    "GraphBuilder",
-    "Instance",
-    "Kernel",
-    "OpenCL",
-    "Operator",
-    "Tensor",
-    "TensorType",
-    "UnsupportedNode",
-    "Value",
-    "composed",
-    "gather",
-    "installed_operators",
-    "load_operators",
-]
 
 __getattr__ = renamed(globals(), {"Declined": "UnsupportedNode"})

@@ -189,10 +189,13 @@ def test_refused_by_name():
 
 def test_without_the_plugin_strings_are_moved_but_not_read(monkeypatch):
     moved = network([node("Transpose", ["x"], "y")], [("x", STRING, [2, 3])], [("y", STRING)])
-    same = network([node("Equal", ["x", "x"], "y")], [("x", STRING, [2])], [("y", TensorProto.BOOL)])
+    end = [("y", TensorProto.BOOL)]
+    same = network([node("Equal", ["x", "x"], "y")], [("x", STRING, [2])], end)
     monkeypatch.setenv("TVMRT_PLUGINS", "-onnx_text")
     monkeypatch.setattr(plugin, "_tables", [])
     library = pipeline.compile(moved)
     assert "op/string_tensors.h" not in "".join(library.sources.files.values())
-    with pytest.raises(UnsupportedError, match="y .Equal.*text of strings is not available: the p"):
+    with pytest.raises(
+        UnsupportedError, match=r"y .Equal.*text of strings is not available: the p"
+    ):
         pipeline.compile(same)

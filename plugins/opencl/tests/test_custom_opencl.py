@@ -5,37 +5,47 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from custom_case import compiled, example, onnx_model, run
+from device_here import have
 from onnx import helper
 
 import tvmrt
-from tvmrt.cli import operator_bodies
 from tvmrt.custom import GraphBuilder, Kernel, OpenCL, Tensor
 from tvmrt.error import TVMError, UnsupportedError
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def device():
-    """Return the device if it is built and the machine has an OpenCL platform."""
-    reason = operator_bodies.missing_device("opencl")
-    if reason is not None:
-        pytest.skip(f"OpenCL bodies cannot run here: {reason}")
+    have("opencl")
 
 
 OPENCL = {"devices": ["opencl"], "require_device": ["opencl"]}
+# Shapes of the operands, and attributes.
+OPERANDS = {
+    "hard_swish": ([(3, 50)], {"scale": 0.5, "tail": -3.0}),
+    "direct_conv": ([(2, 3, 7, 6), (4, 3, 3, 2), (4,)], {"strides": [2, 2], "pads": [1] * 4}),
+    "detection": ([(1, 8, 5, 6)], {"most": 10, "threshold": 0.5, "overlap": 0.45}),
+}
 
 
-@pytest.mark.parametrize("name", ["hard_swish", "direct_conv", "detection"])
-def test_bodies_agree_with_their_references(name):
-    rows = [
-        r
-        for r in operator_bodies.check_operator(getattr(example(name), name), cases=1)
-        if r.body == "opencl"
-    ]
-    assert rows
-    for row in rows:
-        assert (row.problem, row.skipped) == ("", "")
-        right, found = (a.astype(np.float64) for a in (row.right, row.found))
-        np.testing.assert_allclose(found, right, 1e-2, 1e-4 + (row.right.dtype == np.uint8))
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("hard_swish", "float32"), ("hard_swish", "bfloat16"), ("hard_swish", "uint8"),
+     ("direct_conv", "float32"), ("detection", "float32")],
+)  # fmt: skip
+def test_bodies_agree_with_their_references(name, dtype, tmp_path):
+    operator, (shapes, attributes) = getattr(example(name), name), OPERANDS[name]
+    rng, largest = np.random.default_rng(0), {"hard_swish": 12}.get(name, 1)
+    arrays = [(largest * rng.random(shape)).astype(dtype) for shape in shapes]
+    g = GraphBuilder()
+    values = [g.input(f"x{i}", array.shape, dtype) for i, array in enumerate(arrays)]
+    found = g.add(operator, *values, outputs=len(operator.outputs), **attributes)
+    for i, value in enumerate(found if isinstance(found, list) else [found]):
+        g.output(f"y{i}", value)
+    inputs = {f"x{i}": array for i, array in enumerate(arrays)}
+    results = run(tvmrt.compile(g, **OPENCL), inputs, tmp_path)
+    for y, right in zip(results, operator.evaluate_node(arrays, attributes), strict=True):
+        atol = 1e-4 + (dtype == "uint8")
+        np.testing.assert_allclose(y.astype(float), right.astype(float), 1e-2, atol)
 
 
 def test_inside_of_a_larger_region(tmp_path):

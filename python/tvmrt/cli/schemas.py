@@ -113,7 +113,7 @@ FORMS: dict[str, Form] = {
             "With --profile.",
         ),
     )),
-    "verify": ("tvmrt verify --json of a network, or of a file with operators.", lambda: record(
+    "verify": ("tvmrt verify --json.", lambda: record(
         judge=text("Reference runtime."),
         wrong=integer("Number of wrong tensors."),
         tensors=list_of(of("tvmrt.cli.tolerance:TensorComparison", right=flag(), shape=SHAPE)),

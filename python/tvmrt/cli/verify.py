@@ -70,15 +70,9 @@ def command(
     as DynamicQuantizeLSTM, outputs may be off by half of their maximum, because a network may
     amplify rounding errors by any amount, and so may results of an If, a Loop or a function with
     rounded layers inside. Rely on the comparison of every node then, not on --outputs-only.
-
-    MODEL may also be a Python file of operators: each body of each operator is then compared with
-    its Python reference on random operands.
     """
     if remote.is_remote and suffix_of(model) != ".onnx":
         raise click.UsageError("only ONNX networks can be verified on another machine")
-    if suffix_of(model) == ".py":
-        rows = verify_operators.compare_bodies(model)
-        return _report(rows, "the operators' references", show_all, as_json)
     if suffix_of(model) in (".so", ".dylib", ".dll") and "executor" in describe(model).properties:
         raise ValueError(
             f"{model} is a compiled network; give the "

@@ -80,7 +80,7 @@ NODES = {
     "opencl.global_size: the function of d::Op": (opencl(global_size=lambda *t: t[7]), {}),
     "opencl.function: the source of d::Op has no g": (opencl("g"), {}),
     "c.function: the source of d::Op has no g": ({"c": C(BODY, "g")}, {}),
-    "c.function: 'f g' is not a function name": ({"c": C(BODY, lambda *t: "f g")}, {}),
+    "c.function: 'f g' is not a function name": ({"c": C(BODY, "f g")}, {}),
     "c.scratch: -1 is not a number of bytes": ({"c": C(BODY, "f", lambda *t: -1)}, {}),
     "attributes: the function of d::Op returns None": ({"attributes": lambda *a: None}, {}),
 }

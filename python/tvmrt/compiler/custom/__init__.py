@@ -8,30 +8,21 @@ gets operators by ``tvmrt.compile(operators=...)``, by installed wheels, or in a
 from tvmrt.compiler.ir import TensorType, Value
 
 from .bodies import C, OpenCL
-from .catalogue import Catalogue, installed_operators
+from .catalogue import (
+    Catalogue,
+    OperatorSource,
+    gather,
+    installed_operators,
+    load_operators,
+)
 from .composed import Composed, composed
 from .graph_builder import GraphBuilder
 from .kernel import Kernel
 from .operand import Tensor
 from .operator import Instance, Operator, UnsupportedNode
-from .sources import OperatorSource, gather, load_operators
 
 __all__ = [
-    "C",
-    "Catalogue",
-    "Composed",
-    "GraphBuilder",
-    "Instance",
-    "Kernel",
-    "OpenCL",
-    "Operator",
-    "OperatorSource",
-    "Tensor",
-    "TensorType",
-    "UnsupportedNode",
-    "Value",
-    "composed",
-    "gather",
-    "installed_operators",
-    "load_operators",
-]
+    "C", "Catalogue", "Composed", "GraphBuilder", "Instance", "Kernel", "OpenCL", "Operator",
+    "OperatorSource", "Tensor", "TensorType", "UnsupportedNode", "Value", "composed", "gather",
+    "installed_operators", "load_operators",
+]  # fmt: skip

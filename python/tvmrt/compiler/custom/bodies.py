@@ -24,7 +24,7 @@ _ELSEWHERE = re.compile(
     r"string|tgmath)\.h>)"
 )
 
-Choice = Union[str, Mapping[Any, str], Callable[..., str]]
+Choice = Union[str, Mapping[Any, str]]
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,7 @@ class C:
         Text of static functions with their includes, types and helpers.
     function
         Name of the function to call; or names by the element type of the first input,
-        ``{"float32": "swish_f32"}``, or by that and its layout, ``{("float32", "NHWC"): ...}``; or
-        a function of the operands' types and the scalars that returns the name.
+        ``{"float32": "swish_f32"}``, or by that and its layout, ``{("float32", "NHWC"): ...}``.
     scratch
         Function of the operands' types and the scalars that returns a number of bytes. The C
         function gets that much memory, aligned to 64, as its last argument ``void *scratch``; with
@@ -102,10 +101,6 @@ class C:
         if not isinstance(size, EXTENT) or lower_bound(as_extent(size)) < 0:
             raise ValueError(f"c.scratch: {size!r} is not a number of bytes")
         return as_extent(size)
-
-
-BODIES = {"c": "cpu", "opencl": "opencl"}
-"""Fields of an operator that are bodies, and the device that runs each."""
 
 
 @dataclass(frozen=True)
@@ -177,11 +172,10 @@ def _function_name(field: str, choice: Choice, source: str, call: Call) -> str:
 
     Raises ValueError if the source does not have it and cannot get it from a header or a macro.
     """
+    name = choice
     if isinstance(choice, Mapping):
         key = (call.dtype, call.layout)
         name = choice[key if key in choice else call.dtype]  # see missing_function()
-    else:
-        name = choice if isinstance(choice, str) else str(call.evaluate(field, choice))
     if not name.isidentifier():
         raise ValueError(f"{field}: {name!r} is not a function name")
     if not _ELSEWHERE.search(source) and not re.search(rf"\b{re.escape(name)}\b", source):

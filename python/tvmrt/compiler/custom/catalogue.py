@@ -1,12 +1,18 @@
-"""Catalogue of operators by name, including those of installed wheels."""
+"""Catalogue of operators by name: given ones, those of Python files and of installed wheels."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Union
 
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.entry_points import entry_points
+from tvmrt.file_suffix import suffix_of
 
 from .operator import Operator
 
@@ -86,7 +92,7 @@ def installed_operators() -> list[Operator]:
     operators: list[Operator] = []
     for entry in entry_points(ENTRY_POINTS):
         try:
-            operators += flatten(entry.load())
+            operators += _as_list(entry.load())
         except Exception as problem:
             raise ImportError(
                 f"entry point {entry.name} ({entry.value}) of group {ENTRY_POINTS} cannot be "
@@ -95,6 +101,60 @@ def installed_operators() -> list[Operator]:
     return list(dict.fromkeys(operators))
 
 
-def flatten(item: Any) -> list[Operator]:
-    """Return one operator or several as a list."""
-    return list(item) if isinstance(item, (list, tuple)) else [item]
+OperatorSource = Union[str, "os.PathLike[str]", Operator, Catalogue]
+
+
+def gather(operators: Iterable[Any] | Operator | str | os.PathLike[str] | None) -> Catalogue:
+    """Return a catalogue of the listed and of all installed operators. The list may have operators
+    and files; a single one needs no list."""
+    if isinstance(operators, Catalogue):
+        return operators
+    explicit: list[Operator] = []
+    for item in _as_list(() if operators is None else operators):
+        explicit += load_operators(item) if isinstance(item, (str, os.PathLike)) else _as_list(item)
+    return Catalogue(dict.fromkeys(explicit), installed=True)
+
+
+def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
+    """Return the operators of a Python file: its global variables.
+
+    Raises OSError when the file does not exist, ValueError when it has no operators, ImportError
+    when it cannot be loaded.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: the operator file does not exist")
+    if suffix_of(path) != ".py":
+        raise ValueError(f"{path}: operators are declared in a Python file; give a .py file")
+    operators = [v for v in vars(_import_file(path)).values() if isinstance(v, Operator)]
+    operators = list(dict.fromkeys(operators))
+    if not operators:
+        raise ValueError(
+            f"{path} declares no operator at its top level; use tvmrt.custom.Kernel or composed"
+        )
+    return operators
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import the module of a file, once per process."""
+    name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None and spec.loader is not None  # of a file whose name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        del sys.modules[name]
+        raise ImportError(
+            f"{path} cannot be loaded ({type(problem).__name__}: {problem})"
+        ) from problem
+    return module
+
+
+def _as_list(item: Any) -> list[Any]:
+    """Return one item or several as a list."""
+    is_one = isinstance(item, (str, os.PathLike)) or not isinstance(item, Iterable)
+    return [item] if is_one else list(item)

@@ -16,12 +16,12 @@ from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.sizes import Extent, as_extent, symbols_of
 
-from .operator import Operator, OperatorGraph
+from .operator import Operator
 
 OPSET = 17
 
 
-class GraphBuilder(OperatorGraph):
+class GraphBuilder:
     """Graph under construction.
 
     ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and returns its

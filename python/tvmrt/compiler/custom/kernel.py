@@ -45,16 +45,13 @@ class Kernel(Operator):
         network is refused. None: every output has the shape of the first input.
     reference
         Reference implementation in Python: from arrays and scalars to an array or a tuple of
-        arrays. ``tvmrt verify`` compares the other bodies with it.
+        arrays. ``tvmrt verify`` compares a network's nodes with it.
     c, opencl
         Bodies for the CPU and for OpenCL devices.
     attributes
         Function of an ONNX node's attributes (a dictionary) and its inputs' types that returns the
         scalars by name; raises :class:`UnsupportedNode` for unsupported nodes. None: attributes and
         scalars have the same names.
-    sample
-        Function of a numpy Generator that returns a list of input arrays and a dictionary of
-        scalars, for ``tvmrt verify``. None: random ones.
     overrides
         Whether it replaces ONNX's own operator ``name`` in the graphs that it is used for.
     doc
@@ -78,7 +75,6 @@ class Kernel(Operator):
         c: C | None = None,
         opencl: OpenCL | None = None,
         attributes: Callable[..., Mapping[str, Any]] | None = None,
-        sample: Callable[..., Any] | None = None,
         overrides: bool = False,
         doc: str = "",
     ) -> None:
@@ -93,7 +89,6 @@ class Kernel(Operator):
         self._check_fields(
             c=(c, C), opencl=(opencl, OpenCL), shape=(shape, Callable),
             reference=(reference, Callable), attributes=(attributes, Callable),
-            sample=(sample, Callable),
         )  # fmt: skip
         if reference is None and c is None and opencl is None:
             raise ValueError(f"operator {self.name} has no body; give reference, c or opencl")
@@ -104,15 +99,8 @@ class Kernel(Operator):
             )
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.shape, self.reference, self.c, self.opencl = shape, reference, c, opencl
-        self.attributes, self.sample = attributes, sample
+        self.attributes = attributes
         self.kernel_id = -1 * next(_kernels)
-
-    def for_verification(self) -> Kernel:
-        """Return a variant that takes scalars instead of attributes and has no Python body, so
-        that nodes of constants use the others."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, reference=None, attributes=None)
-        return other
 
     def _check_fields(self, **fields: tuple[Any, Any]) -> None:
         for field, (value, kind) in fields.items():
@@ -125,10 +113,7 @@ class Kernel(Operator):
     def add(
         self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
     ) -> list[Value]:
-        if self.attributes is not None:
-            attrs = self._scalars_of(
-                self.attributes, attrs, [None if v is None else v.type for v in inputs]
-            )
+        attrs = self._scalars_of(attrs, [None if v is None else v.type for v in inputs])
         inputs = convert_to_half(builder, inputs, [each.type for each in self.inputs], self.types)
         types = [None if v is None else v.type for v in inputs]
         scalars = bind_scalars(self.scalars, attrs)
@@ -139,13 +124,12 @@ class Kernel(Operator):
         return widen(builder, outputs)
 
     def _scalars_of(
-        self,
-        make: Callable[..., Mapping[str, Any]],
-        attrs: Mapping[str, Any],
-        types: Sequence[TensorType | None],
+        self, attrs: Mapping[str, Any], types: Sequence[TensorType | None]
     ) -> Mapping[str, Any]:
-        """Return the scalars by name that ``attributes`` computes from a node's attributes."""
-        scalars = self.call("attributes", make, dict(attrs), self._fill_optional(types))
+        """Return a node's scalars by name: its attributes, or what ``attributes`` makes of them."""
+        if self.attributes is None:
+            return attrs
+        scalars = self.call("attributes", self.attributes, dict(attrs), self._fill_optional(types))
         if not isinstance(scalars, Mapping):
             raise ValueError(
                 f"attributes: the function of {self.name} returns {scalars!r}; return a "
@@ -241,9 +225,8 @@ class Kernel(Operator):
         self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
     ) -> list[np.ndarray] | None:
         """Evaluate the Python body for the attributes of an ONNX node."""
-        if self.attributes is not None:
-            attrs = self._scalars_of(self.attributes, attrs, _types_of(arrays))
-        return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
+        scalars = self._scalars_of(attrs, _types_of(arrays))
+        return self.evaluate(arrays, bind_scalars(self.scalars, scalars))
 
     def call_for(
         self,

@@ -85,14 +85,6 @@ class Operator:
         return f"<operator {self.name}, version {self.version}>"
 
 
-class OperatorGraph:
-    """Base of :class:`tvmrt.custom.GraphBuilder`, to which instances add their operator."""
-
-    def add(self, operator: Operator | str, /, *inputs: Any, **keywords: Any) -> Any:
-        """Add a node and return its output, or a list if there are several."""
-        raise NotImplementedError(type(self).__name__)
-
-
 class Instance:
     """Use of an operator, connected when its inputs and outputs are bound, in any order.
 
@@ -106,11 +98,11 @@ class Instance:
         self.inputs: tuple[Any, ...] | None = None
         self.names: tuple[str, ...] | None = None
         self.outputs: list[Value] | None = None
-        self._graph: OperatorGraph | None = None
+        self._graph: Any = None
 
     def bind_inputs(self, graph: Any, *inputs: Any) -> Instance:
         """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
-        if not isinstance(graph, OperatorGraph):
+        if not hasattr(graph, "add"):
             raise ValueError(
                 f"{self.operator.name}: the first argument is {graph!r}; pass a GraphBuilder "
                 "before the inputs"
