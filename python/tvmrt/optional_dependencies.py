@@ -14,7 +14,6 @@ EXTRAS = {
     "onnx": ("the compiler", "compile"),
     "jinja2": ("a page, picture or package", "compile"),
     "flatbuffers": ("a .tflite file", "compile"),
-    "PIL": ("an input that is a picture", "images"),
     "onnxruntime": ("quantising or comparing with onnxruntime", "verify"),
     "ai_edge_litert": ("the comparison with LiteRT", "tflite"),
     "skl2onnx": ("a model of scikit-learn", "sklearn"),

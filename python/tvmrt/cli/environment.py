@@ -53,7 +53,6 @@ MODULES = {
     "verify and bench": ("onnxruntime", "onnxruntime"),
     "verify .tflite": ("ai_edge_litert", "ai-edge-litert"),
     "report": ("jinja2", "jinja2"),
-    "run on images": ("PIL", "pillow"),
     "models of scikit-learn": ("skl2onnx", "skl2onnx"),
     "share with tvm-ffi": ("tvm_ffi", "apache-tvm-ffi"),
 }

@@ -9,17 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from tvmrt.cli import (
-    audio_inputs,
-    connections,
-    console,
-    files,
-    image_inputs,
-    onnx_reference,
-    options,
-)
+from tvmrt.cli import connections, console, files, onnx_reference, options
 from tvmrt.cli.console import format_shape
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.units import COUNT
@@ -36,21 +27,8 @@ VALUES_SHOWN = 8
     "--inputs",
     "inputs_file",
     type=options.PATH,
-    metavar="IN.npz|IN.png|IN.jpg|IN.wav",
-    help="Inputs by name (arrays named out:... are ignored), or a picture, which is resized to "
-    "the only input, or a sound, which is cut or padded with silence.",
-)
-@click.option(
-    "--layout",
-    type=click.Choice(image_inputs.LAYOUTS),
-    default="auto",
-    show_default=True,
-    help="Layout of a picture's channels; auto: the axis of extent 1, 3 or 4.",
-)
-@click.option(
-    "--scale",
-    type=click.Choice(list(image_inputs.SCALES)),
-    help="Range of pixel values. Default: 0..1 for floats, the full range for 8-bit integers.",
+    metavar="IN.npz",
+    help="Inputs by name; arrays named out:... are ignored.",
 )
 @click.option("--random", is_flag=True, help="Use random inputs with a fixed seed.")
 @click.option(
@@ -73,8 +51,7 @@ VALUES_SHOWN = 8
 )
 @console.json_option
 def command(
-    library: Path, inputs_file: Path | None, layout: str, scale: str | None, random: bool,
-    outputs_file: Path | None, repeat: int,
+    library: Path, inputs_file: Path | None, random: bool, outputs_file: Path | None, repeat: int,
     profile: bool, threads: int | None, remote: connections.RemoteExecution, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, a .tar of tvmc compile, or an .elf on a board."""
@@ -89,18 +66,9 @@ def command(
     if (inputs_file is None) != random:
         end = ", not both" if random else " to make them up"
         raise click.UsageError(f"give the inputs, --inputs IN.npz, or --random{end}")
-    picture = inputs_file is not None and image_inputs.is_image(inputs_file)
-    if not picture:
-        _refuse_picture_options()
-    sound = inputs_file is not None and audio_inputs.is_sound(inputs_file)
-    made = inputs_file is None or picture or sound
-    inputs = None if made else files.load_inputs(inputs_file)
+    inputs = None if inputs_file is None else files.load_inputs(inputs_file)
     session = Session(library, threads, remote_machine=remote.open())
-    if picture:
-        inputs = image_inputs.load(inputs_file, session.largest_inputs(), layout, scale)
-    elif sound:
-        inputs = audio_inputs.load(inputs_file, session.largest_inputs())
-    elif inputs is None:
+    if inputs is None:
         inputs = onnx_reference.random_inputs(session.largest_inputs())
     outputs = session.run(session.checked_inputs(inputs, str(inputs_file or "the inputs")))
     times = session.time(repeat) if repeat > 1 else []
@@ -111,16 +79,6 @@ def command(
         console.print_json("run", _as_dict(outputs, times, operators, outputs_file))
     else:
         _print(outputs, times, operators, outputs_file)
-
-
-def _refuse_picture_options() -> None:
-    context = click.get_current_context()
-    for name in ("layout", "scale"):
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise click.UsageError(
-                f"--{name} applies to pictures only ({', '.join(image_inputs.SUFFIXES)}); "
-                "omit it, or give a picture as --inputs"
-            )
 
 
 def _as_dict(

@@ -240,15 +240,6 @@ def test_given_and_random_inputs_conflict(complaint, tmp_path):
     assert "not both" in complaint("run", path, "--random", "--inputs", "in.npz")
 
 
-def test_image_options_without_an_image(complaint, tmp_path):
-    path = tmp_path / "net.so"
-    path.write_bytes(b"")
-    for inputs in (["--random"], ["--inputs", "in.npz"], ["--inputs", "in.wav"]):
-        message = complaint("run", path, *inputs, "--scale", "0..1")
-        assert "--scale applies to pictures only (.png, .jpg, " in message
-        assert "--layout applies to pictures" in complaint("run", path, *inputs, "--layout", "auto")
-
-
 def _limit_file_size() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (128, 128))  # less than the size of an array
 
