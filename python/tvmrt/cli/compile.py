@@ -109,8 +109,7 @@ def command(
         return
     if explain:
         _explain(compiled, libraries, bool(requested["devices"]), costs)
-    shared = None if costs is None else shared_code(compiled, requested["cc"])
-    _print_result(output, seconds, compiled, costs, shared)
+    _print_result(output, seconds, compiled, costs)
 
 
 def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs: Any) -> None:
@@ -218,31 +217,6 @@ def measure_code(compiled: Any, cc: str | None) -> Any:
         return memory_report.measure_footprint(sources, includes, libraries[0].target, cc)
 
 
-def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
-    """Return the operators' code size with one copy of each kernel, and with one per network; None
-    if nothing is shared or no compiler is installed."""
-    from tvmrt.cli import memory_report
-    from tvmrt.libinfo import find_include_path
-
-    if not is_image(compiled) or compiled.operators is None:
-        return None
-    target = next(iter(compiled.libraries.values())).target
-    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        compiled.export_sources(folder)
-        includes = [Path(folder), *map(Path, find_include_path())]
-        sizes = []
-        for name, text in [(compiled.operators, None), *compiled.unshared.items()]:
-            if text is not None:
-                Path(folder, name).write_text(text)
-            found = memory_report.measure_footprint(
-                [Path(folder, name)], includes, target, cc
-            ).footprint
-            if found is None or found.left_out:
-                return None
-            sizes.append(found.code_bytes)
-    return sizes[0], sum(sizes[1:])
-
-
 def _metadata(compiled: Any) -> dict[str, Any]:
     from tvmrt.compiler.export.model_library_format import metadata
 
@@ -295,9 +269,7 @@ def _print_operators(summary: Any) -> None:
     console.print_table("operators", columns, rows, left)
 
 
-def _print_result(
-    output: Path, seconds: float, compiled: Any, costs: Any, shared: tuple[int, int] | None
-) -> None:
+def _print_result(output: Path, seconds: float, compiled: Any, costs: Any) -> None:
     from tvmrt.cli import memory_report
 
     pairs: dict[str, Any] = {"wrote": f"{output} in {console.format_seconds(seconds)}"}
@@ -311,10 +283,6 @@ def _print_result(
         pairs.update(_memory_pairs(compiled.summary))
     else:
         pairs.update(memory_report.summary_pairs(_metadata(compiled), costs))
-    if shared is not None:
-        once, unshared = (console.format_bytes(nbytes) for nbytes in shared)
-        saved = console.format_bytes(shared[1] - shared[0])
-        pairs["shared code"] = f"operators take {once} instead of {unshared}: {saved} saved"
     console.print_pairs(pairs)
 
 

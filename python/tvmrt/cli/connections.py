@@ -18,13 +18,11 @@ ARGUMENT = "remote"
 
 @dataclass(frozen=True)
 class SelectedConnection:
-    """A connection selected on the command line, the values of its options, and the arguments
-    that set them."""
+    """A connection selected on the command line, and the values of its options."""
 
     key: str
     connection: connection.Connection
     values: Mapping[str, Any]
-    words: Sequence[str]
 
 
 class RemoteExecution:
@@ -39,7 +37,6 @@ class RemoteExecution:
     def __init__(self, selected: Sequence[SelectedConnection]) -> None:
         self._selected = selected
         self.is_remote = bool(selected)
-        self.words = [word for each in selected for word in each.words]
 
     def takes(self, path: Path) -> bool:
         """Return whether a file that does not run locally runs on the selected machine."""
@@ -105,8 +102,8 @@ class ConnectedCommand(GroupedCommand):
         for each in self.additions(ctx):
             if isinstance(each.origin, connection.Connection):
                 values = {str(one.name): ctx.params.pop(str(one.name), None) for one in each.made}
-                if words := _words(ctx, each.made, values):
-                    selected.append(SelectedConnection(each.name, each.origin, values, words))
+                if any(_is_set(ctx, name) for name, value in values.items() if value):
+                    selected.append(SelectedConnection(each.name, each.origin, values))
         ctx.params[ARGUMENT] = RemoteExecution(selected)
         return super().invoke(ctx)
 
@@ -115,17 +112,7 @@ def _belongs(key: str, option: str) -> bool:
     return option == key or option.startswith(f"{key}-")
 
 
-def _words(
-    ctx: click.Context, made: Sequence[click.Option], values: Mapping[str, Any]
-) -> list[str]:
-    """Return the arguments that set option values; none if no option was given."""
-    words: list[str] = []
-    for option in made:
-        value = values[str(option.name)]
-        source = ctx.get_parameter_source(str(option.name))
-        if not value or source in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
-            continue
-        for each in value if option.multiple else [value]:
-            several = each if option.nargs != 1 else () if option.is_flag else [each]
-            words += [option.opts[0], *map(str, several)]
-    return words
+def _is_set(ctx: click.Context, name: str) -> bool:
+    """Return whether the command line sets a parameter."""
+    source = ctx.get_parameter_source(name)
+    return source not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)

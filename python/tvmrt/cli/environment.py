@@ -103,8 +103,7 @@ def _processor() -> Check:
     vectors = [name for name in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512vbmi", "amx_int8",
                                  "asimd", "asimddp", "sve") if name in flags]  # fmt: skip
     description = f"{processor.machine()}: {', '.join(vectors) or 'no vectors'}"
-    level = _level(flags, processor.machine())
-    return Check("processor", "ok", f"{description}; level {level}" if level else description)
+    return Check("processor", "ok", description)
 
 
 def _target() -> Check:
@@ -117,34 +116,6 @@ def _target() -> Check:
         return Check("target", "missing", "nothing", str(problem))
     levels = ", ".join(level.name for level in target.levels)
     return Check("target", "ok", f"{target.name}: {levels}" if levels else target.name)
-
-
-# Linux names of CPU features whose compiler flags are spelled differently.
-_SYSTEM_NAMES = {
-    "sse3": "pni", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
-    "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16", "avxvnni": "avx_vnni",
-    "amx-tile": "amx_tile", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8",
-}  # fmt: skip
-
-
-def _level(flags: frozenset[str], machine: str) -> str:
-    """Return the highest ISA level supported by libraries and this processor, by the system's CPU
-    flags; "" if it supports none."""
-    from tvmrt.compiler.codegen.target import LEVELS
-
-    if machine == "aarch64":
-        result = "neon"
-        for level, word in (("dot", "asimddp"), ("i8mm", "i8mm"), ("bf16", "bf16")):
-            if word not in flags:
-                break
-            result = level
-        return result
-    result = ""
-    for level in LEVELS["x86-64"] if machine == "x86_64" else ():
-        words = [flag[2:].replace(".", "_") for flag in level.flags if "=" not in flag]
-        if all(_SYSTEM_NAMES.get(word, word) in flags for word in words):
-            result = level.name
-    return result
 
 
 def _tools() -> Iterator[Check]:

@@ -18,33 +18,6 @@ RECURRENT = ("GRU", "LSTM", "RNN")
 Functions = dict["FunctionKey", "onnx.FunctionProto"]
 
 
-def with_distinct_names(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model, or a copy in which no two nodes have the same name for the compiler.
-
-    Nodes of nested graphs count too. The compiler makes the name of a node without one from its
-    operator and output, which may be another node's name. The first node keeps a repeated name.
-    """
-    import onnx
-
-    from tvmrt.compiler.frontend.dims import unused_name
-    from tvmrt.compiler.frontend.onnx.check_ssa import name_of
-
-    names = [name_of(node) for node in _graph_nodes(model.graph)]
-    taken = set(names)
-    if len(taken) == len(names):
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    seen: set[str] = set()
-    for node in _graph_nodes(copy.graph):
-        name = name_of(node)
-        if name in seen:
-            node.name = name = unused_name(name, taken.__contains__)
-            taken.add(name)
-        seen.add(name)
-    return copy
-
-
 def rounded_tensors(model: onnx.ModelProto, reduced: frozenset[str]) -> Mapping[str, float]:
     """Return the allowed errors of tensors, relative to their maximum, if nodes with the names
     ``reduced`` round their operands: by name of the tensor, for results of the model's own nodes.
@@ -63,14 +36,6 @@ def rounded_tensors(model: onnx.ModelProto, reduced: frozenset[str]) -> Mapping[
         elif is_layer or not reduced.isdisjoint(_inner_names(node, functions)):
             allowed.update(dict.fromkeys(node.output, tolerance.ROUNDED_NETWORK))
     return allowed
-
-
-def _graph_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of a graph, then those of the graphs nested in it."""
-    from tvmrt.compiler.frontend.onnx.tensors import with_nested_graphs
-
-    for each in with_nested_graphs([graph]):
-        yield from each.node
 
 
 def _inner_names(node: onnx.NodeProto, functions: Functions) -> Iterator[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli.split_evaluation import RejectedNetwork
-from tvmrt.compiler.differences.lookup import types_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,18 +87,9 @@ def without_fixed_extents(
 def run_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, Any], optimise: bool
 ) -> dict[str, Any]:
-    """Return every output by name; sequences are lists.
-
-    Nodes that have no kernel for bfloat16 compute in float32, and their results are rounded.
-    """
+    """Return every output by name; sequences are lists."""
     model = without_fixed_extents(model, inputs)
-    try:
-        session = onnxruntime_session(model, 1, optimise=optimise, exact=True)
-    except RejectedNetwork:
-        wide = _with_float32_nodes(model)
-        if wide is None:
-            raise
-        session = onnxruntime_session(wide, 1, optimise=optimise, exact=True)
+    session = onnxruntime_session(model, 1, optimise=optimise, exact=True)
     try:
         return _run(session, inputs)
     except Exception as error:
@@ -153,47 +143,3 @@ def _to_array(value: Any) -> np.ndarray:
     data = ctypes.string_at(value.data_ptr(), size) if size else b""
     kind, dims = value.element_type(), value.shape()
     return numpy_helper.to_array(TensorProto(data_type=kind, dims=dims, raw_data=data))
-
-
-_NAMES_A_TYPE = {"to", "dtype", "output_dtype"}  # attributes of nodes with results of that type
-
-
-def _with_float32_nodes(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """Return a copy whose nodes compute in float32 instead of bfloat16, between casts; None if no
-    node can."""
-    import onnx
-    from onnx import TensorProto, helper
-
-    types, nodes, changed = types_of(model), [], 0
-    for node in model.graph.node:
-        halves = [n for n in (*node.input, *node.output) if types.get(n) == "bfloat16"]
-        attributes = {each.name for each in node.attribute}
-        if not halves or attributes & _NAMES_A_TYPE or node.op_type in ("Cast", "CastLike"):
-            nodes.append(node)
-            continue
-        wide = onnx.NodeProto()
-        wide.CopyFrom(node)
-        number, after = len(nodes), []
-        for position, name in enumerate(node.input):
-            if name in halves:
-                wide.input[position] = f"{name}:float32:{number}:{position}"
-                nodes.append(
-                    helper.make_node("Cast", [name], [wide.input[position]], to=TensorProto.FLOAT)
-                )
-        for position, name in enumerate(node.output):
-            if name in halves:
-                wide.output[position] = f"{name}:float32"
-                after.append(
-                    helper.make_node(
-                        "Cast", [wide.output[position]], [name], to=TensorProto.BFLOAT16
-                    )
-                )
-        nodes += [wide, *after]
-        changed += 1
-    if not changed:
-        return None
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    del copy.graph.node[:]
-    copy.graph.node.extend(nodes)
-    return copy

@@ -1,14 +1,14 @@
 """Run a network in parts: some nodes run in a runtime, the others in the ONNX evaluator.
 
 The evaluator, with exact operators, runs nodes for which the table of
-differences names it as the judge, and nodes that the runtime rejects. The runtime runs all others,
-in as few parts as their order allows.
+differences names it as the judge, and nodes that the runtime rejects. The runtime runs all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.differences import TABLE, Difference, Judge, NodeView, differences_of
@@ -89,7 +89,7 @@ def run_with_reference(
     graph = onnx.shape_inference.infer_shapes(model).graph
     constants = {each.name: each for each in model.graph.initializer}
     run = _SplitRun(model, graph, runtime, chosen, dict(inputs))
-    run.finish(constants)
+    run.finish()
     return {
         each.name: run.values[each.name]
         if each.name in run.values
@@ -109,21 +109,14 @@ class _SplitRun:
     values: Values
     required: set[str] = field(default_factory=set)
 
-    def finish(self, constants: Mapping[str, Any]) -> None:
-        """Run all nodes, alternately by the runtime and by the evaluator."""
-        waiting = list(range(len(self.model.graph.node)))
+    def finish(self) -> None:
+        """Run all nodes in their order, in parts by the runtime and by the evaluator."""
+        nodes = self.model.graph.node
         outputs = {each.name for each in self.model.graph.output}
-        by_evaluator, idle = False, 0
-        while waiting and idle < 2:
-            known = {*self.values, *constants}
-            taken, waiting = _ready(self.model, waiting, self.chosen, by_evaluator, known)
-            idle = 0 if taken else idle + 1
-            if taken:
-                self.required = outputs | _read(self.model.graph.node[i] for i in waiting)
-                (self._by_evaluator if by_evaluator else self._by_runtime)(taken)
-            by_evaluator = not by_evaluator
-        if waiting:
-            raise ValueError("the nodes of the network are not in topological order")
+        parts = [(k, list(g)) for k, g in groupby(range(len(nodes)), self.chosen.__contains__)]
+        for by_evaluator, places in parts:
+            self.required = outputs | _read(nodes[places[-1] + 1 :])
+            (self._by_evaluator if by_evaluator else self._by_runtime)(places)
 
     def _by_runtime(self, places: Sequence[int]) -> None:
         """Run nodes by the runtime; if it rejects them, one by one."""
@@ -153,27 +146,6 @@ class _SplitRun:
         """Return some nodes as a model whose inputs are known values, and these values."""
         part = _part(self.model, self.inferred, places, self.values, self.required)
         return part, {each.name: self.values[each.name] for each in part.graph.input}
-
-
-def _ready(
-    model: onnx.ModelProto,
-    waiting: Sequence[int],
-    chosen: Mapping[int, Any],
-    by_evaluator: bool,
-    known: set[str],
-) -> tuple[list[int], list[int]]:
-    """Return the nodes that may run next in one part, and the others."""
-    waiting_outputs = {name for place in waiting for name in model.graph.node[place].output}
-    missing = waiting_outputs - known
-    taken, left = [], []
-    for place in waiting:
-        node = model.graph.node[place]
-        if (place in chosen) == by_evaluator and missing.isdisjoint(_read([node])):
-            taken.append(place)
-            missing.difference_update(node.output)
-        else:
-            left.append(place)
-    return taken, left
 
 
 def _read(nodes: Any) -> set[str]:

@@ -97,7 +97,7 @@ def compare_tensors(
             model, inputs_file, threads, outputs_only, known
         )
         return result
-    network = node_names.with_distinct_names(onnx_reference.load_model(model))
+    network = onnx_reference.load_model(model)
     network, choices = sequence_io.sequences_to_tensors(network, choices)
     network, choices = dynamic_sizes.with_chosen_dims(network, choices)
     tried = dynamic_sizes.trials(network, choices, inputs_file)

@@ -37,26 +37,6 @@ def test_machine_with_a_compiler_is_ready(monkeypatch, capsys, tmp_path):
     assert "device cpu" in text
 
 
-def test_x86_levels_follow_the_psabi():
-    second = {"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2"}
-    third = second | {"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe"}
-    assert environment._level(frozenset(), "x86_64") == ""
-    assert environment._level(frozenset(second), "x86_64") == "v2"
-    assert environment._level(frozenset(third), "x86_64") == "v3"
-    fourth = third | {f"avx512{part}" for part in ("f", "bw", "cd", "dq", "vl")}
-    assert environment._level(frozenset(fourth), "x86_64") == "v4"
-    ice_lake = fourth | {"avx512_vnni", "avx512vbmi", "avx512_vbmi2"}  # as Linux calls them
-    assert environment._level(frozenset(ice_lake), "x86_64") == "v4vbmi"
-    assert environment._level(frozenset(ice_lake | {"avx512_bf16"}), "x86_64") == "v4bf16"
-    assert environment._level(frozenset(third | {"avx_vnni"}), "x86_64") == "v3vnni"
-    assert environment._level(frozenset(fourth), "riscv64") == ""
-    isa = [environment._level(frozenset(f), "aarch64") for f in ({"asimd"}, {"asimd", "asimddp"})]
-    assert isa == ["neon", "dot"]
-    third = frozenset({"asimd", "asimddp", "i8mm"})
-    assert environment._level(third, "aarch64") == "i8mm"
-    assert environment._level(third | {"bf16"}, "aarch64") == "bf16"
-
-
 @pytest.mark.parametrize("text", ["exit 3", "echo"])
 def test_compiler_without_a_version_is_reported(tmp_path, text):
     program = tmp_path / "cc"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -144,17 +143,6 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
     found = json.loads(report.stdout)
     assert list(found["networks"]) == ["digits_f32", "digits_int8"]
     assert found["image"]["workspace_size_bytes"] == sum(sizes)
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_bytes_saved_by_shared_code_are_printed(tvmrt, digits, tmp_path):
-    paths = [digits / "digits_int8.onnx", digits / "digits_f32.onnx"]
-    out = ("-o", tmp_path / "both.tar", *BOARD)
-    report = tvmrt("compile", *paths, *out, "--module-name", "a,b")
-    (line,) = [line for line in report.stdout.splitlines() if line.startswith("shared code")]
-    assert re.search(r"operators take \S+ \S+ instead of \S+ \S+: [1-9][0-9,.]* \S+ saved", line)
-    assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
 
 
 BAD = [

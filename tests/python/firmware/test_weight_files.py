@@ -175,17 +175,15 @@ def test_a_network_that_needs_another_program_gets_no_weights(flashed, tmp_path,
         scale = next(n.input[1] for n in changed.graph.node if n.op_type == "QuantizeLinear")
         weights = next(t for t in changed.graph.initializer if t.name == scale)
         weights.CopyFrom(numpy_helper.from_array(np.float32(0.005), scale))
-        message = "0.003921569f"
     else:
         softmax = next(n for n in changed.graph.node if n.op_type == "Softmax")
         softmax.op_type = "LogSoftmax"
-        message = "log"
     onnx.save(changed, tmp_path / "changed.onnx")
     target = tmp_path / "out.bin"
     arguments = ["weights", str(tmp_path / "changed.onnx"), "--for", str(archive)]
     assert main([*arguments, "-o", str(target)]) == 2
     error = capsys.readouterr().err
-    assert "needs another program" in error and message in error
+    assert "needs another program" in error and "scales" in error
     assert not target.exists()
 
 

@@ -58,7 +58,7 @@ class CompiledImage:
 
     ``libraries``: the networks by name. ``pools``: memories for all of them. ``concurrent``: groups
     of networks that do not share memory. ``operators``: file name of all networks' operators, with
-    one copy of each kernel. ``unshared``: the operator files that each network would have alone.
+    one copy of each kernel.
     """
 
     def __init__(
@@ -79,13 +79,12 @@ class CompiledImage:
             [library.sources.network_id for library in libraries],
         )
         self.operators: str | None = None
-        self.unshared: dict[str, str] = {}
         networks = [library.sources for library in libraries]
         shared = share_operators(name, networks, libraries[0].target)
         if shared is not None:
-            self.operators, self.files[shared[0]], self.unshared = shared[0], shared[1], shared[2]
+            self.operators, self.files[shared[0]], replaced = shared
             for sources in networks:
-                sources.files = {k: v for k, v in sources.files.items() if k not in self.unshared}
+                sources.files = {k: v for k, v in sources.files.items() if k not in replaced}
 
     @property
     def arena_bytes(self) -> int:
