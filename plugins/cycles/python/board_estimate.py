@@ -15,6 +15,7 @@ import click
 from tvmrt import plugin
 from tvmrt.cli import console, files
 from tvmrt.file_suffix import suffix_of
+from tvmrt.plugins.cycles.board_options import OPTIONS  # noqa: F401  (of the hook)
 
 if TYPE_CHECKING:
     from tvmrt.compiler.sdk.codegen import Target
@@ -40,16 +41,23 @@ class BoardOptions:
     timing: bool = False
 
 
-def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
+def report(path: Path, as_json: bool, output: Path | None, **options: Any) -> None:
     """Print the estimate as text or JSON, or write it as a page. ``options``: see BoardOptions.
 
     Raises
     ------
     ValueError, CompileError
         As ``estimate``; also ValueError if the output is not a page, OSError if writing fails.
+    click.UsageError
+        If there are other options, but no board.
     """
     from tvmrt.plugins.cycles import board_page
 
+    if options["board"] is None:
+        raise click.UsageError(
+            "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --timing, --inputs "
+            "and --output are for --board"
+        )
     if output is not None:
         page = plugin.hook("pages", "inspect --board --output")
         page.check_name(output)

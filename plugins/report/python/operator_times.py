@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import console, files
+from tvmrt.cli import console
 
 if TYPE_CHECKING:
     from tvmrt.cli.session import Session
@@ -20,32 +19,16 @@ SIZE = 384  # rows, columns and depth of the timed matmul
 SECONDS = 0.1  # approximate time of the measurement
 
 
-def timed_operators(
-    session: Session, name: str, threads: int, trace_file: Path | None
-) -> list[dict[str, Any]]:
+def timed_operators(session: Session, name: str) -> list[dict[str, Any]]:
     """Return the operators of a network that has run, each with its median time in seconds;
-    operators without a time of their own are omitted. Write a trace of the runs to a given file."""
+    operators without a time of their own are omitted."""
     from tvmrt.plugins.report.collect import collect
-    from tvmrt.plugins.report.timing import add_seconds, names_of, profiled_runs
+    from tvmrt.plugins.report.timing import add_seconds
 
     assert session.library is not None, "the network was compiled here"
     operators = collect(session.library, name)["operators"]
-    runs = profiled_runs(session.executor)
-    add_seconds(operators, runs)
-    if trace_file is not None:
-        from tvmrt.plugins.report.trace import chrome_trace
-
-        known = {symbol: _traced(each) for each in operators for symbol in names_of(each)}
-        files.save_text(trace_file, json.dumps(chrome_trace(name, runs, known, threads)))
+    add_seconds(operators, session.executor)
     return [_row(each) for each in operators if each.get("seconds")]
-
-
-def _traced(operator: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a trace shows of an operator."""
-    return {
-        "name": operator["name"], "device": operator["device"], "operator": operator["op"],
-        "nodes": operator["onnx_nodes"], "macs": operator["macs"],
-    }  # fmt: skip
 
 
 def with_rooflines(networks: Sequence[Sequence[dict[str, Any]]], threads: int) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -14,15 +13,6 @@ from tvmrt.compiler.sdk.codegen import PACKED_SUFFIX
 
 MIN_RUNS, RUNS = 3, 20  # the median per operator is reported
 SECONDS = 2.0  # of profiled runs, after at least MIN_RUNS
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run: begin and end in seconds of one clock, and the times of its operators."""
-
-    begin: float
-    end: float
-    calls: Sequence[Mapping[str, Any]]
 
 
 def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -40,34 +30,27 @@ def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any
     Seconds of whole runs, without the overhead of profiling: ``median`` and ``fastest``, and their
     number, ``runs``.
     """
-    add_seconds(operators, profiled_runs(executor))
+    add_seconds(operators, executor)
     whole = times_of(executor.run, SECONDS / 2)
     return {"median": median(whole), "fastest": min(whole), "runs": len(whole)}
 
 
-def profiled_runs(executor: Any) -> list[Run]:
-    """Run an executor several times, and time each operator."""
-    runs: list[Run] = []
-    end = time.perf_counter() + SECONDS
-    while len(runs) < MIN_RUNS or (len(runs) < RUNS and time.perf_counter() < end):
-        begin = time.perf_counter()
-        calls = executor.profile().calls
-        runs.append(Run(begin, time.perf_counter(), calls))
-    return runs
-
-
-def add_seconds(operators: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
-    """Add the median ``seconds`` to the operators that the runs report."""
+def add_seconds(operators: Sequence[dict[str, Any]], executor: Any) -> None:
+    """Run an executor several times, and add the median ``seconds`` to the operators that it
+    reports."""
     found: dict[str, list[float]] = {}
-    for call in (call for run in runs for call in run.calls):
-        found.setdefault(str(call["name"]), []).append(call["seconds"])
+    runs, end = 0, time.perf_counter() + SECONDS
+    while runs < MIN_RUNS or (runs < RUNS and time.perf_counter() < end):
+        for call in executor.profile().calls:
+            found.setdefault(str(call["name"]), []).append(call["seconds"])
+        runs += 1
     for operator in operators:
-        times = next((found[name] for name in names_of(operator) if name in found), None)
+        times = next((found[name] for name in _names_of(operator) if name in found), None)
         if times:
             operator["seconds"] = median(times)
 
 
-def names_of(operator: dict[str, Any]) -> tuple[str, ...]:
+def _names_of(operator: dict[str, Any]) -> tuple[str, ...]:
     """Return the operator's names in the graph executor and in the ahead-of-time executor."""
     return operator["symbol"] + PACKED_SUFFIX, operator["symbol"], operator["name"]
 

@@ -106,21 +106,11 @@ class Result:
     help="Show time, GFLOP/s, bytes per second and roofline fraction of each operator. The "
     "roofline uses the measured compute and memory bandwidth of this machine.",
 )
-@options.grouped(
-    "--trace",
-    "trace_file",
-    group="Options",
-    type=options.PATH,
-    metavar="OUT.json",
-    help="With --profile, write the runs of one MODEL, at its last size, as a trace for "
-    "ui.perfetto.dev or chrome://tracing.",
-)
 @options.threads
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    profiled: bool, trace_file: Path | None, remote: connections.RemoteExecution,
-    as_json: bool, **choices: Any,
+    profiled: bool, remote: connections.RemoteExecution, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or against another runtime.
 
@@ -142,11 +132,8 @@ def command(
         raise click.UsageError(
             "--profile needs the network file; 'tvmrt run --profile' times a compiled library"
         )
-    _check_trace(trace_file, profiled, models)
     profiler = plugin.hook("operator times", "bench --profile") if profiled else None
-    timed_operators = profiler and partial(
-        profiler.timed_operators, threads=threads, trace_file=trace_file
-    )
+    timed_operators = profiler and profiler.timed_operators
     results = []
     with console.progress(not as_json) as report:
         for done, model in enumerate(models):
@@ -165,15 +152,6 @@ def command(
         for each in results:
             profiler.print_operators(each.network, each.operators)
         profiler.print_machine(machine)
-
-
-def _check_trace(trace_file: Path | None, profiled: bool, models: Sequence[Path]) -> None:
-    """Raise UsageError for a trace of nothing or of several networks, or that cannot be written."""
-    if trace_file is None:
-        return
-    if not profiled or len(models) > 1:
-        raise click.UsageError("--trace writes the runs of --profile of one MODEL")
-    files.check_target(trace_file)
 
 
 def _check_rivals(rivals: Sequence[str]) -> None:

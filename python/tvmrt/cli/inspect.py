@@ -7,104 +7,47 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from tvmrt import plugin
 from tvmrt.cli import console, files, options
-from tvmrt.units import NUMBER
+
+ESTIMATE = "inspect board"  # the hook
 
 
-@click.command("inspect")
+class InspectCommand(click.Command):
+    """The command, with the options of the plug-in that estimates runs on boards."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; those of the plug-in come last."""
+        estimate = plugin.find("hooks", ESTIMATE)
+        return [*super().get_params(ctx), *(() if estimate is None else estimate.OPTIONS)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line; the error for --board names an unused plug-in that has it."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            reason = plugin.why_missing("hooks", ESTIMATE)
+            if error.option_name == "--board" and reason:
+                raise click.UsageError(reason, ctx) from error
+            raise
+
+
+@click.command("inspect", cls=InspectCommand)
 @click.argument("file", type=options.PATH)
-@click.option(
-    "--board",
-    metavar="NAME",
-    shell_complete=lambda _c, _o, begun: complete_board(begun),
-    help="Estimate a run on this board (a family such as nrf52, or a processor) instead: "
-    "cycles, time and energy by a model of its core, RAM and flash. QEMU counts the "
-    "instructions. FILE is an archive for the board, or a network.",
-)
-@click.option(
-    "--wait-states",
-    type=options.Quantity(NUMBER),
-    metavar="CYCLES",
-    help="With --board: wait states of an uncached flash access. Default: those of the board.",
-)
-@click.option(
-    "--clock",
-    type=options.Quantity(NUMBER, above=True),
-    metavar="MHZ",
-    help="With --board: clock. Default: that of the board.",
-)
-@click.option(
-    "--picojoules",
-    type=options.Quantity(NUMBER, above=True),
-    metavar="PJ",
-    help="With --board: energy per cycle. Default: that of the board, if known.",
-)
-@click.option(
-    "--scale",
-    type=options.Quantity(NUMBER, above=True),
-    default=1.0,
-    metavar="FACTOR",
-    help="With --board: ratio of measured to modelled cycles.",
-)
-@click.option(
-    "--kernels-in-ram",
-    is_flag=True,
-    help="With --board: build the kernels with TVMRT_KERNEL_SECTION, so that they run from RAM.",
-)
-@click.option(
-    "--timing",
-    is_flag=True,
-    help="With --board: run with several inputs, compare their instructions, look for branches on "
-    "inputs with valgrind, and print an upper bound of the cycles.",
-)
-@click.option(
-    "--inputs",
-    "inputs_file",
-    type=options.PATH,
-    metavar="IN.npz",
-    help="With --board: inputs by name. Default: random inputs.",
-)
-@click.option(
-    "-o", "--output", type=options.PATH, metavar="OUT.html",
-    help="With --board: write a self-contained HTML page, or OUT.json for the data.",
-)  # fmt: skip
 @console.json_option
-def command(
-    file: Path,
-    board: str | None,
-    wait_states: float | None,
-    clock: float | None,
-    picojoules: float | None,
-    scale: float,
-    kernels_in_ram: bool,
-    timing: bool,
-    inputs_file: Path | None,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+def command(file: Path, as_json: bool, **estimate_options: Any) -> None:
     """Describe FILE: .onnx, .tflite, .so, .tar, .params or .json.
 
     No code in it is executed, except with --board."""
     from tvmrt.cli.describe import describe
 
     files.check_file(file)
-    if board is not None:
-        tell = plugin.hook("inspect board", "inspect --board")
-        tell(
-            file, output, as_json, board=board, wait_states=wait_states, clock=clock,
-            picojoules=picojoules, scale=scale, inputs_file=inputs_file,
-            kernels_in_ram=kernels_in_ram, timing=timing,
-        )  # fmt: skip
+    source = click.get_current_context().get_parameter_source
+    if any(source(name) is not ParameterSource.DEFAULT for name in estimate_options):
+        plugin.find("hooks", ESTIMATE).report(file, as_json, **estimate_options)
         return
-    board_options = (wait_states, clock, picojoules, inputs_file, output)
-    flags = scale != 1 or kernels_in_ram or timing
-    if flags or any(each is not None for each in board_options):
-        raise click.UsageError(
-            "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --timing, --inputs "
-            "and --output are for --board"
-        )
     description = describe(file)
     if as_json:
         console.print_json("inspect", {"file": str(file), **description.as_dict()})
@@ -119,14 +62,6 @@ def command(
         console.print_table(
             title, table.columns, [list(map(_text, row)) for row in table.rows], table.left
         )
-
-
-def complete_board(begun: str) -> list[str]:
-    """Return the names of boards with this prefix."""
-    from tvmrt.compiler.codegen.mcu_families import board_names
-    from tvmrt.compiler.codegen.target import FIRMWARE
-
-    return [name for name in (*board_names(), *FIRMWARE) if name.startswith(begun)]
 
 
 def _lines_of(manifest: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

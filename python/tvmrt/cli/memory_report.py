@@ -215,7 +215,6 @@ def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
             found[f"operators of {name}, in bytes"] = _operator_table(memory["functions"], result)
     if result.footprint is not None:
         found["flash, in bytes"] = _flash_table(modules, result, result.footprint)
-        found["functions, in bytes"] = _function_table(result.footprint)
     return found
 
 
@@ -274,26 +273,6 @@ def _operator_table(functions: Mapping[str, Any], result: Measured) -> Table:
             )
         )
     return Table(columns, rows, ("function", "nodes"))
-
-
-def _function_table(footprint: Footprint) -> Table:
-    """Return a table of all C functions, the deepest stack first."""
-    columns = ("function of C", "code", "frame", "stack", "of it deepest in")
-
-    def depth(cost: FunctionCost) -> float:
-        return float("inf") if cost.stack.nbytes is None else cost.stack.nbytes
-
-    rows = [
-        (
-            cost.name,
-            cost.code_bytes,
-            cost.frame_bytes,
-            "no bound" if cost.stack.nbytes is None else cost.stack.nbytes,
-            " > ".join(cost.stack.path[1:]),
-        )
-        for cost in sorted(footprint.functions.values(), key=depth, reverse=True)
-    ]
-    return Table(columns, rows, ("function of C", "of it deepest in"))
 
 
 def _flash_table(modules: Mapping[str, Any], result: Measured, footprint: Footprint) -> Table:

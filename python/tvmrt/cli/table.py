@@ -8,8 +8,7 @@ from typing import Any
 
 # Printed headings of columns whose names are JSON keys.
 HEADINGS = {
-    "function of C": "C function", "of it deepest in": "deepest call path", "has": "capacity",
-    "at least": "lower bound", "gap": "above bound", "weights in it": "weights",
+    "has": "capacity", "at least": "lower bound", "gap": "above bound", "weights in it": "weights",
     "whose": "provided by", "least": "minimum", "most": "maximum",
     "instructions more": "extra instructions", "multiply-adds twice": "repeated multiply-adds",
     "layers computed by rows": "fused layers",

@@ -81,13 +81,13 @@ def test_inspect_prints_every_part_of_memory(archive):
         assert row["code"] > 0
     assert max(row["live"] for row in operators) <= bound
     assert described["footprint"]["compiler"].startswith(COMPILER)
-    functions = {row["function of C"]: row for row in described["functions, in bytes"]}
+    functions = {row["name"]: row for row in described["footprint"]["functions"]}
     assert {"tvmgen_default_run", "tvmgen_default_step", "tvmgen_default_conv1"} <= set(functions)
     run = functions["tvmgen_default_run"]
-    assert run["stack"] >= max(row["stack"] for row in operators)
-    assert all(row["stack"] >= row["frame"] for row in functions.values())
+    assert run["stack_bytes"] >= max(row["stack"] for row in operators)
+    assert all(row["stack_bytes"] >= row["frame_bytes"] for row in functions.values())
     stack = described["footprint"]["stack"]["default"]
-    assert stack["bytes"] == run["stack"]
+    assert stack["bytes"] == run["stack_bytes"]
     assert stack["path"][:2] == ["tvmgen_default_run", "tvmgen_default___main__"]
 
 
