@@ -49,12 +49,13 @@ def command(
     range of values of each operator. With --inputs, it runs the same C on this machine and names
     the first operator whose output differs; the exit code is then 1.
     """
+    from tvmrt.custom import gather
     from tvmrt.plugins.replay.comparison import compare, finding
 
     files.check_file(model)
     noted = dump.load(dump_file)
     number = _check_number(noted, run_number, dump_file)
-    choices["operators"] = options.load_operators(choices["operators"])
+    choices["operators"] = gather(choices["operators"])
     library = _compile(model, noted, **choices)
     host = None if inputs_file is None else _host_run(library, noted, inputs_file, choices["cc"])
     rows = compare(library.program, noted, noted.runs[number - 1], host)

@@ -20,6 +20,7 @@ import click
 from tvmrt import option_syntax, optional_dependencies, plugin
 from tvmrt.cli import plugin_commands, verbosity
 from tvmrt.error import TvmrtWarning, similar_names, suggestion
+from tvmrt.libinfo import __version__
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # exit code of shells for a program that Ctrl-C ended
@@ -81,20 +82,8 @@ class LazyGroup(click.Group):
         return command
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if not wanted:
-        return
-    import tvmrt
-
-    click.echo(f"tvmrt {tvmrt.__version__}")
-    ctx.exit()
-
-
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version,
-    help="Print the version and exit.",
-)  # fmt: skip
+@click.version_option(__version__, message="tvmrt %(version)s", help="Print the version and exit.")
 def group() -> None:
     """Compile trained ONNX networks to C and run them.
 

@@ -84,13 +84,7 @@ class Result:
     metavar="NAME[,NAME...]",
     help="Runtimes to compare with: onnxruntime, or the runtime of the file format.",
 )
-@click.option(
-    "--inputs",
-    "inputs_file",
-    type=options.PATH,
-    metavar="IN.npz",
-    help="Inputs by name, or a folder with MODEL.npz. Default: random inputs.",
-)
+@options.inputs_option
 @click.option(
     "--seconds",
     type=options.Quantity(SECONDS, 0.01),
@@ -117,8 +111,8 @@ def command(
     Compiled networks (.so, or .tar of tvmc compile) are timed alone."""
     rivals = parse_names(against)
     _check_rivals(rivals)
-    if inputs_file and len(models) > 1 and not inputs_file.is_dir():
-        raise click.UsageError("several MODELs need a folder of inputs, not one file")
+    if inputs_file and len(models) > 1:
+        raise click.UsageError("--inputs are for one MODEL; time each of several alone")
     for model in models:
         files.check_file(model)
     choices["remote_machine"] = remote_machine = remote.open()
@@ -179,8 +173,6 @@ def _measure(
     measure its operators as well."""
     from tvmrt.cli.session import compile_session
 
-    if inputs_file and inputs_file.is_dir():
-        inputs_file = inputs_file / f"{path.stem}.npz"
     if suffix_of(path) in COMPILED:
         return [_measure_compiled(path, rivals, inputs_file, seconds, threads, choices)]
     judged: Any = path

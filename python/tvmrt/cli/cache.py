@@ -15,7 +15,6 @@ from tvmrt.network.sidecar import read_source
 from tvmrt.units import SECONDS
 
 DAY = 24 * 3600
-SHOWN = 20  # entries in the table without --all
 # A time is given in the longest unit with a count of at least two: "36 hours", not "1 day".
 UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 
@@ -41,10 +40,9 @@ class CacheEntry:
     "--clear-older-than", type=options.Quantity(SECONDS, default="d"), metavar="DAYS",
     help="Remove entries that were not used for this long: 30 (days), 12h, 90min.",
 )  # fmt: skip
-@click.option("--all", "shows_all", is_flag=True, help=f"List all entries, not the last {SHOWN}.")
 @console.json_option
 def command(
-    folder: Path | None, clear: bool, clear_older_than: float | None, shows_all: bool, as_json: bool
+    folder: Path | None, clear: bool, clear_older_than: float | None, as_json: bool
 ) -> None:
     """Show or clear the cache of tvmrt.load.
 
@@ -74,10 +72,10 @@ def command(
     if removed is not None:
         size = console.format_bytes(_nbytes(removed))
         click.echo(f"removed {_count(len(removed), 'entry', 'entries')}, {size}")
-    _print(cache, entries, unfinished, len(entries) if shows_all else SHOWN)
+    _print(cache, entries, unfinished)
 
 
-def _print(cache: Any, entries: Sequence[Any], unfinished: Sequence[Any], shown: int) -> None:
+def _print(cache: Any, entries: Sequence[Any], unfinished: Sequence[Any]) -> None:
     most = console.format_bytes(cache.max_bytes)
     pairs = {
         "folder": cache.folder,
@@ -95,13 +93,11 @@ def _print(cache: Any, entries: Sequence[Any], unfinished: Sequence[Any], shown:
                 read_source(e.folder) or "-", console.format_bytes(e.nbytes), _age(now - e.used),
                 e.folder.name,
             )
-            for e in entries[: -shown - 1 : -1]
+            for e in reversed(entries)
         ]  # fmt: skip
         console.print_table(
             "", ["network", "size", "last use", "entry"], rows, left=["network", "entry"]
         )
-    if len(entries) > shown:
-        click.echo(f"{len(entries) - shown} more: tvmrt cache --all")
 
 
 def _nbytes(entries: Sequence[Any]) -> int:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt import plugin
 from tvmrt.cli import files
-from tvmrt.cli.sequence_io import split_sequences
+from tvmrt.cli.sequence_io import Labels, split_sequences, strings_to_indices
 from tvmrt.network.inputs import TensorInfo, random_inputs
 
 if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-    from tvmrt.cli.string_outputs import Labels
-    from tvmrt.compiler.custom import Catalogue
+    from tvmrt.compiler.custom import Catalogue, Operator
 
 
 def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
@@ -127,13 +126,15 @@ def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -
     import onnx
     from onnx import helper
 
+    from tvmrt.cli.split_evaluation import names_read
+
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     inferred = onnx.shape_inference.infer_shapes(copy).graph
     known = {value.name: value for value in [*inferred.value_info, *inferred.output]}
     present = {value.name for value in copy.graph.output}
     theirs = any(node.domain == "com.microsoft" for node in copy.graph.node)
-    read = _names_read(copy.graph) if theirs else set()
+    read = names_read(copy.graph.node) if theirs else set()
     for node in copy.graph.node:
         for name in node.output:
             if not name or name in present:
@@ -186,6 +187,8 @@ def isolate_nodes(
     import onnx
     from onnx import helper
 
+    from tvmrt.cli.split_evaluation import names_read
+
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph = copy.graph
@@ -200,7 +203,7 @@ def isolate_nodes(
             if name:
                 node.output[position] = ISOLATED_PREFIX + name
                 outputs += [ISOLATED_PREFIX + name] if name in values else []
-    read = _names_read(graph)
+    read = names_read(graph.node)
     feeds = {n: v for n, v in values.items() if n in read and n not in constants}
     del graph.input[:], graph.output[:], graph.value_info[:]
     for name, value in feeds.items():
@@ -208,18 +211,6 @@ def isolate_nodes(
         graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
     graph.output.extend(helper.make_empty_tensor_value_info(name) for name in outputs)
     return copy, feeds
-
-
-def _names_read(graph: onnx.GraphProto) -> set[str]:
-    """Return the tensor names that nodes read, including those in subgraphs."""
-    names = set()
-    for node in graph.node:
-        names.update(node.input)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                names |= _names_read(attribute.g)
-                names.update(output.name for output in attribute.g.output)
-    return names
 
 
 @dataclass(frozen=True)
@@ -248,16 +239,10 @@ def expected_outputs(
     ``operators``, and all networks without onnxruntime. Nodes that permit onnxruntime to round
     activations to 8 bits compute in float32, as tvmrt does.
     """
-    from tvmrt.cli import verify_operators
-    from tvmrt.cli.string_outputs import strings_to_indices
 
-    own = verify_operators.used_in(model, operators)
+    own = operators_used(model, operators)
     if own:
-        made = verify_operators.evaluators(own)
-        if model.functions:  # the evaluator does not support custom operators in functions
-            from onnx.inliner import inline_local_functions
-
-            model = inline_local_functions(model)
+        made = _evaluators(own)
         return "onnx reference and the operators' own", _evaluate_reference(model, inputs, made)
     try:
         import onnxruntime  # noqa: F401
@@ -272,6 +257,44 @@ def expected_outputs(
     return judge, {
         name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
     }
+
+
+def operators_used(model: onnx.ModelProto, operators: Catalogue | None) -> list[Operator]:
+    """Return the custom operators of a model's nodes, except for those that override existing
+    operators, which have a reference already."""
+    from tvmrt.compiler.frontend.onnx.tensors import with_nested_graphs
+
+    if operators is None:
+        return []
+    used: list[Operator] = []
+    for holder in (model, *model.functions):
+        versions = {opset.domain: opset.version for opset in holder.opset_import}
+        for graph in with_nested_graphs([holder.graph if holder is model else holder]):
+            for node in graph.node:
+                if node.domain not in ("", "ai.onnx"):
+                    version = versions.get(node.domain, 1)
+                    found = operators.find(node.domain, node.op_type, version)
+                    used += [] if found is None or found in used else [found]
+    return used
+
+
+def _evaluators(operators: Sequence[Operator]) -> list[type]:
+    """Return classes that let the reference evaluator of onnx run operators, by their Python
+    references or, for composed ones, by their components."""
+    from onnx.reference.op_run import OpRun
+
+    def make(operator: Operator) -> type:
+        def run(self, *arrays, **attributes):
+            given = {k: v for k, v in attributes.items() if v is not None}
+            found = operator.evaluate_node(arrays, given)
+            if found is None:
+                raise ValueError(f"operator {operator.name} has no reference implementation")
+            return tuple(found)
+
+        members = {"op_domain": operator.domain, "_run": run}
+        return type(operator.op_type, (OpRun,), members)
+
+    return [make(operator) for operator in operators]
 
 
 def _perturbed(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -361,23 +384,15 @@ def _evaluate_reference(
     operators: Sequence[type] = (),
     labels: Labels | None = None,
 ) -> dict[str, Expected]:
-    from onnx.reference import ReferenceEvaluator
-
-    from tvmrt.cli.string_outputs import strings_to_indices
-    from tvmrt.compiler.differences.exact_reference import evaluators
+    from tvmrt.cli.split_evaluation import evaluate
 
     try:
-        own = [*operators, *evaluators()]
-        values = ReferenceEvaluator(model, new_ops=own).run(None, dict(inputs))
-    except Exception as error:  # operators may raise anything
-        reason = " ".join(str(error).split())
+        named = evaluate(model, inputs, operators)
+    except ValueError as error:
         remedy = "install a reference runtime that can: pip install onnxruntime"
         if operators:  # no other reference supports them
             remedy = "it checks custom operators against their Python references"
-        raise ValueError(
-            f"the reference evaluator of onnx cannot run the network ({reason}); " + remedy
-        ) from None
-    named = dict(zip((output.name for output in model.graph.output), values))
+        raise ValueError(f"{error}; {remedy}") from None
     found = strings_to_indices(split_sequences(named), labels or {})
     return {name: Expected(value) for name, value in found.items()}
 

@@ -4,7 +4,7 @@ commands."""
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,13 +113,6 @@ def by_network(
             )
         result.setdefault(network, {})[name] = value
     return result
-
-
-def load_operators(paths: Iterable[Path]) -> Any:
-    """Return the operators of files and installed packages as a ``tvmrt.custom.Catalogue``."""
-    from tvmrt.compiler.custom import gather
-
-    return gather(paths)
 
 
 def row_option(name: str, row: Option) -> click.Option:

@@ -31,6 +31,8 @@ def nodes_to_evaluate(model: onnx.ModelProto, with_data: bool = False) -> dict[i
     ``with_data``: also rows that apply to some run-time values only, which the evaluator computes
     as the standard says, unlike onnxruntime.
     """
+    from tvmrt.compiler.frontend.onnx.tensors import nodes
+
     rows = {
         row
         for row in TABLE
@@ -38,8 +40,7 @@ def nodes_to_evaluate(model: onnx.ModelProto, with_data: bool = False) -> dict[i
         or (with_data and row.onnxruntime_differs and not row.evaluator_differs)
     }
     operators = {operator for row in rows for operator in row.operators}
-    graphs = [*model.functions, model.graph]
-    if not any(_operators(graph.node) & operators for graph in graphs):
+    if not any(NodeView(n.op_type, n.domain).operator in operators for n in nodes(model)):
         return {}  # without type inference of a large network
     judged = {}
     for place, found in differences_of(model).items():
@@ -51,16 +52,6 @@ def nodes_to_evaluate(model: onnx.ModelProto, with_data: bool = False) -> dict[i
 
 def _is_evaluated(row: Difference) -> bool:
     return row.judge in (Judge.EXACT, Judge.REFERENCE) and not row.data
-
-
-def _operators(nodes: Any) -> set[str]:
-    """Return the operators of nodes and of their bodies, as rows of the table name them."""
-    operators: set[str] = set()
-    for node in nodes:
-        operators.add(NodeView(node.op_type, node.domain).operator)
-        for attribute in node.attribute:
-            operators |= _operators(attribute.g.node)
-    return operators
 
 
 def run_with_reference(
@@ -115,7 +106,7 @@ class _SplitRun:
         outputs = {each.name for each in self.model.graph.output}
         parts = [(k, list(g)) for k, g in groupby(range(len(nodes)), self.chosen.__contains__)]
         for by_evaluator, places in parts:
-            self.required = outputs | _read(nodes[places[-1] + 1 :])
+            self.required = outputs | names_read(nodes[places[-1] + 1 :])
             (self._by_evaluator if by_evaluator else self._by_runtime)(places)
 
     def _by_runtime(self, places: Sequence[int]) -> None:
@@ -130,7 +121,7 @@ class _SplitRun:
             after = self.required
             for number, place in enumerate(places):
                 later = places[number + 1 :]
-                self.required = after | _read(self.model.graph.node[i] for i in later)
+                self.required = after | names_read(self.model.graph.node[i] for i in later)
                 self._by_runtime([place])
             return
         try:
@@ -140,7 +131,7 @@ class _SplitRun:
         self.chosen[places[0]] = [NO_KERNEL]
 
     def _by_evaluator(self, places: Sequence[int]) -> None:
-        self.values.update(_evaluate(*self._part(places)))
+        self.values.update(evaluate(*self._part(places)))
 
     def _part(self, places: Sequence[int]) -> tuple[onnx.ModelProto, Values]:
         """Return some nodes as a model whose inputs are known values, and these values."""
@@ -148,13 +139,13 @@ class _SplitRun:
         return part, {each.name: self.values[each.name] for each in part.graph.input}
 
 
-def _read(nodes: Any) -> set[str]:
+def names_read(nodes: Any) -> set[str]:
     """Return the names that nodes read, including those of their bodies."""
     names: set[str] = set()
     for node in nodes:
         names.update(filter(None, node.input))
         for attribute in node.attribute:
-            names |= _read(attribute.g.node)
+            names |= names_read(attribute.g.node)
             names.update(each.name for each in attribute.g.output)
     return names
 
@@ -175,7 +166,7 @@ def _part(
     graph = part.graph
     graph.name = model.graph.name
     graph.node.extend(model.graph.node[place] for place in places)
-    read = _read(graph.node)
+    read = names_read(graph.node)
     for kind in ("initializer", "sparse_initializer"):
         weights = getattr(model.graph, kind)
         needed = [each for each in weights if _name(each) in read and _name(each) not in values]
@@ -204,8 +195,11 @@ def _input(name: str, value: Any, types: Mapping[str, Any]) -> onnx.ValueInfoPro
     return types[name]
 
 
-def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
-    """Run a model in the ONNX reference evaluator with exact operators; return outputs by name.
+def evaluate(
+    model: onnx.ModelProto, inputs: Mapping[str, Any], operators: Sequence[type] = ()
+) -> Values:
+    """Run a model in the ONNX reference evaluator with exact operators, and ``operators``; return
+    outputs by name.
 
     Raises ValueError if it cannot run the network.
     """
@@ -217,8 +211,11 @@ def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
     if model.functions:  # functions may not use additional operators in it
         model = inline_local_functions(model)
     try:
-        outputs = ReferenceEvaluator(model, new_ops=evaluators()).run(None, dict(inputs))
+        own = [*operators, *evaluators()]
+        outputs = ReferenceEvaluator(model, new_ops=own).run(None, dict(inputs))
     except Exception as error:  # its operators raise exceptions of any type
         reason = " ".join(str(error).split())
-        raise ValueError(f"the ONNX reference evaluator failed: {reason}") from None
+        raise ValueError(
+            f"the reference evaluator of onnx cannot run the network ({reason})"
+        ) from None
     return dict(zip((each.name for each in model.graph.output), outputs))

@@ -17,14 +17,11 @@ from tvmrt.cli import (
     connections,
     console,
     dynamic_sizes,
-    node_names,
     onnx_reference,
     options,
     sequence_io,
-    string_outputs,
     tolerance,
     verify_differences,
-    verify_operators,
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
@@ -90,6 +87,8 @@ def compare_tensors(
 ) -> tuple[list[TensorComparison], str]:
     """Compare every tensor of a network; also return the name of the reference. ``choices`` are
     options of the compiler and ``remote_machine``, which runs an ONNX network."""
+    from tvmrt.compiler.custom import gather
+
     importer = plugin.importer_of_file(model)
     if importer is not None:
         known = {name: value for name, value in choices.items() if name != "remote_machine"}
@@ -101,7 +100,7 @@ def compare_tensors(
     network, choices = sequence_io.sequences_to_tensors(network, choices)
     network, choices = dynamic_sizes.with_chosen_dims(network, choices)
     tried = dynamic_sizes.trials(network, choices, inputs_file)
-    choices["operators"] = options.load_operators(choices["operators"])
+    choices["operators"] = gather(choices["operators"])
     rows, judge = _check_outputs(network, tried, threads, choices)
     if not outputs_only:
         more, other = _check_nodes(network, tried, threads, choices)
@@ -158,16 +157,16 @@ def _check_nodes(
 ) -> tuple[list[TensorComparison], str]:
     """Compare the result of each node on the inputs that it had in the compiled network; also
     return the name of the reference."""
-    untyped = bool(verify_operators.used_in(model, choices["operators"]))
+    untyped = bool(onnx_reference.operators_used(model, choices["operators"]))
     observed = onnx_reference.with_all_tensors_as_outputs(model, untyped)
     rows, judge = [], ""
     # all tensors are kept, so that no plan fits the limit
     runs, known, reduced = _run(observed, tried, threads, {**choices, "ram": None})
     rounded = tolerance.of_plugins(model)
-    rounded.update(node_names.rounded_tensors(model, reduced))
+    rounded.update(verify_differences.rounded_tensors(model, reduced))
     alone = {onnx_reference.ISOLATED_PREFIX + name: each for name, each in known.items()}
     for trial, actual in zip(tried, runs):
-        values = {**trial.inputs, **string_outputs.indices_to_strings(actual, known)}
+        values = {**trial.inputs, **sequence_io.indices_to_strings(actual, known)}
         isolated, feeds = onnx_reference.isolate_nodes(observed, values)
         if not isolated.graph.output:
             continue  # all results are sequences
@@ -184,7 +183,7 @@ def _check_nodes(
 
 def _run(
     model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
-) -> tuple[list[dict[str, np.ndarray]], string_outputs.Labels, frozenset[str]]:
+) -> tuple[list[dict[str, np.ndarray]], sequence_io.Labels, frozenset[str]]:
     """Return the outputs of one library at each of the sizes, the labels of outputs that have some,
     and the names of the nodes computed in reduced precision."""
     from tvmrt.cli.session import compile_session

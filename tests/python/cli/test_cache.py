@@ -63,17 +63,6 @@ def test_cache_contents_are_listed(folder, capsys, monkeypatch):
     assert len(_names(folder)) == 4
 
 
-def test_long_lists_are_cut(tmp_path, capsys):
-    cache = Cache(tmp_path / "cache")
-    for number in range(22):
-        cache.add(f"entry{number}", lambda entry: None)
-    assert main(["cache", "--folder", str(cache.folder)]) == 0
-    out = capsys.readouterr().out
-    assert out.count("entry") == 20 + 1 and out.endswith("\n2 more: tvmrt cache --all\n")
-    assert main(["cache", "--folder", str(cache.folder), "--all"]) == 0
-    assert capsys.readouterr().out.count("entry") == 22 + 1
-
-
 @pytest.mark.parametrize(
     "options, left",
     [

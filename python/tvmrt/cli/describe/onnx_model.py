@@ -12,19 +12,6 @@ from tvmrt.cli.describe import Description, import_verdict
 from tvmrt.cli.table import Table
 
 
-def _count_operators(graph, counts: Counter) -> None:
-    """Count the nodes of a graph and of its subgraphs."""
-    from onnx import AttributeProto
-
-    from tvmrt.compiler.operator_key import operator_name
-
-    for node in graph.node:
-        counts[operator_name(node)] += 1
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                _count_operators(attribute.g, counts)
-
-
 def _weight_bytes(tensor) -> int:
     from onnx import helper
 
@@ -52,12 +39,14 @@ def _import_network(path: Path, operators: Any) -> Any:
 def describe(path: Path) -> Description:
     """Describe a network, even if it cannot be compiled."""
     from tvmrt.compiler.custom import gather
+    from tvmrt.compiler.frontend.onnx.tensors import with_nested_graphs
+    from tvmrt.compiler.operator_key import operator_name
 
     model = onnx_reference.load_model(path, with_weights=False)
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
-    counts: Counter = Counter()
-    _count_operators(graph, counts)
+    every = (node for each in with_nested_graphs([graph]) for node in each.node)
+    counts = Counter(map(operator_name, every))
     opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
     # gather: includes the operators of installed packages
     verdict, taken = import_verdict(lambda: _import_network(path, gather(())))
