@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import numpy as np
 import onnx
 import onnx_backend
@@ -13,6 +16,8 @@ from tvmrt import plugin
 from tvmrt.compiler import pipeline
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.error import UnsupportedError
+from tvmrt.libinfo import find_include_path
+from tvmrt.plugins.onnx_text import HEADERS
 from tvmrt.runtime import cpu, load_module
 from tvmrt.runtime.executor import AotModule
 
@@ -199,3 +204,18 @@ def test_without_the_plugin_strings_are_moved_but_not_read(monkeypatch):
         UnsupportedError, match=r"y .Equal.*text of strings is not available: the p"
     ):
         pipeline.compile(same)
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c99"), ("g++", "c++11")])
+def test_kernels_compile_alone(compiler, standard):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    includes = [f"-I{folder}" for folder in find_include_path()]
+    language = "c++" if compiler == "g++" else "c"
+    command = [compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Werror"]
+    headers = sorted(HEADERS.rglob("*.h"))
+    for header in headers:
+        text = f"#include <{header.relative_to(HEADERS)}>\n"
+        options = ["-Wno-unused-function", *includes, "-fsyntax-only", "-"]
+        subprocess.run([*command, *options], input=text, text=True, check=True)
+    assert [header.name for header in headers] == ["ngrams.h", "string_tensors.h"]

@@ -172,8 +172,9 @@ def _function_name(field: str, choice: Choice, source: str, call: Call) -> str:
 
     Raises ValueError if the source does not have it and cannot get it from a header or a macro.
     """
-    name = choice
-    if isinstance(choice, Mapping):
+    if isinstance(choice, str):
+        name = choice
+    else:
         key = (call.dtype, call.layout)
         name = choice[key if key in choice else call.dtype]  # see missing_function()
     if not name.isidentifier():

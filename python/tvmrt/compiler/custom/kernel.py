@@ -15,10 +15,9 @@ from tvmrt.compiler.ir.sizes.undecided import describe_symbols
 from tvmrt.option_syntax import option
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
-from .half_precision import convert_to_half, widen
-from .operand import Tensor, bind_types, check_operands
+from .operand import Tensor, bind_types, check_operands, convert_to_half, widen
 from .operator import Operator
-from .scalars import Scalar, bind_scalars, check_scalar_names, parse_scalars
+from .scalars import Scalar, bind_scalars, parse_scalars
 
 _kernels = count(1)
 
@@ -82,8 +81,8 @@ class Kernel(Operator):
         try:
             self.types = {key: tuple(allowed) for key, allowed in (types or {}).items()}
             check_operands(inputs, outputs, self.types)
-            self.scalars: tuple[Scalar, ...] = parse_scalars(scalars or {})
-            check_scalar_names(self.scalars, {o.name for o in (*inputs, *outputs)})
+            names = {o.name for o in (*inputs, *outputs)}
+            self.scalars: tuple[Scalar, ...] = parse_scalars(scalars or {}, names)
         except ValueError as problem:
             raise ValueError(f"operator {self.name}: {problem}") from None
         self._check_fields(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,13 +64,18 @@ class Scalar:
         return rounded
 
 
-def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
+def parse_scalars(declared: Mapping[str, Any], operands: Collection[str]) -> tuple[Scalar, ...]:
     """Parse the parameters of ``{"beta": "float", "mode": ("int", 0)}``: type, or type and default.
 
-    Raises ValueError for a type that is not in SCALAR_TYPES and for a default outside its type.
+    Raises ValueError for a type that is not in SCALAR_TYPES, for a default outside its type, and
+    for a name that is no identifier or that of an operand.
     """
     scalars = []
     for name, given in declared.items():
+        if not name.isidentifier():
+            raise ValueError(f"scalar {name!r}: names are identifiers; choose another")
+        if name in operands:
+            raise ValueError(f"scalar {name}: an operand has that name already; choose another")
         pair = given if isinstance(given, (tuple, list)) else (given, REQUIRED)
         if len(pair) != 2:
             raise ValueError(
@@ -87,17 +92,6 @@ def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
             scalar = Scalar(name, SCALAR_TYPES[kind], scalar.convert(default))
         scalars.append(scalar)
     return tuple(scalars)
-
-
-def check_scalar_names(scalars: Sequence[Scalar], operands: Collection[str]) -> None:
-    """Raise ValueError for a name that cannot be a keyword next to the operands."""
-    for scalar in scalars:
-        if not scalar.name.isidentifier():
-            raise ValueError(f"scalar {scalar.name!r}: names are identifiers; choose another")
-        if scalar.name in operands:
-            raise ValueError(
-                f"scalar {scalar.name}: an operand has that name already; choose another"
-            )
 
 
 def bind_scalars(scalars: tuple[Scalar, ...], values: Mapping[str, Any]) -> tuple[Any, ...]:
