@@ -129,9 +129,9 @@ def test_run_uses_the_connection(there, library, tmp_path, capsys):
 
 
 def test_bench_uses_times_of_the_connection(there, library, capsys):
-    (Path(library).parent / "in").mkdir()
-    np.savez(Path(library).parent / "in" / "net.npz", x=np.ones((2, 1), np.float32))
-    words = ["bench", library, "--inputs", str(Path(library).parent / "in"), "--seconds", "1"]
+    inputs = Path(library).parent / "in.npz"
+    np.savez(inputs, x=np.ones((2, 1), np.float32))
+    words = ["bench", library, "--inputs", str(inputs), "--seconds", "1"]
     assert main([*words, "--there", "far", "--json"]) == 0
     (timing,) = json.loads(capsys.readouterr().out)["networks"][0]["timings"]
     assert timing["median"] == timing["fastest"] == 0.25

@@ -68,7 +68,7 @@ def parse_scalars(declared: Mapping[str, Any], operands: Collection[str]) -> tup
     """Parse the parameters of ``{"beta": "float", "mode": ("int", 0)}``: type, or type and default.
 
     Raises ValueError for a type that is not in SCALAR_TYPES, for a default outside its type, and
-    for a name that is no identifier or that of an operand.
+    for a name that is not an identifier or is that of an operand.
     """
     scalars = []
     for name, given in declared.items():
