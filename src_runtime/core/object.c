@@ -20,7 +20,6 @@ static const char* const type_keys[TVMRT_TYPE_END] = {
     [TVMRT_TYPE_BOX_INT] = "runtime.BoxInt",
     [TVMRT_TYPE_BOX_FLOAT] = "runtime.BoxFloat",
     [TVMRT_TYPE_BOX_BOOL] = "runtime.BoxBool",
-    [TVMRT_TYPE_RPC_OBJECT] = "runtime.RPCObjectRef",
     [TVMRT_TYPE_REPORT] = "runtime.profiling.Report",
 };
 

@@ -25,9 +25,8 @@ typedef enum {
   TVMRT_TYPE_BOX_INT = 33,
   TVMRT_TYPE_BOX_FLOAT = 34,
   TVMRT_TYPE_BOX_BOOL = 35,
-  TVMRT_TYPE_RPC_OBJECT = 36, /* an object of another process */
-  TVMRT_TYPE_REPORT = 37,     /* of profiling */
-  TVMRT_TYPE_END = 38
+  TVMRT_TYPE_REPORT = 36, /* of profiling */
+  TVMRT_TYPE_END = 37
 } tvmrt_type;
 
 typedef struct tvmrt_object {

@@ -238,11 +238,8 @@ TVMRT_NATIVE(get_device_attr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
-  /* by name: remote calls are in a higher layer */
-  if (type >= REMOTE_TYPES) {
-    return tvmrt__global_call("rpc.DeviceAttr", args, type_codes, num_args, out, out_code);
-  }
-  if (kind != 0) return 0; /* memory devices only know "exists" */
+  /* memory devices only know "exists"; which devices another machine has besides CPUs is unknown */
+  if (kind != 0 || (type >= REMOTE_TYPES && type % REMOTE_TYPES != kDLCPU)) return 0;
   return tvmrt__ret_int(out, out_code, device_exists((int)type, (int)id));
 }
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tvmrt.connection import RemoteMachine
 
 LINE = "serial:"
-DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
 
 
 def is_board(rpc: str) -> bool:
@@ -34,9 +33,6 @@ class RemoteCalls(Connection):
         """Return the options that select a remote device."""
         import click
 
-        from tvmrt.cli.options import Quantity
-        from tvmrt.units import SECONDS
-
         return [
             click.Option(
                 ["--rpc"], metavar="HOST[:PORT]|LINE",
@@ -50,12 +46,6 @@ class RemoteCalls(Connection):
             click.Option(
                 ["--rpc-key"], default="", metavar="KEY", help="The server's key, or the tracker's."
             ),
-            click.Option(
-                ["--rpc-wait"], metavar="TIME",
-                type=Quantity(SECONDS, above=True, most=LONGEST_WAIT),
-                help="Maximum time to wait for a free server of the tracker: 90, 5min. Default: "
-                    f"{DEFAULT_WAIT} s.",
-            ),
         ]  # fmt: skip
 
     def takes(self, path: Path, values: Mapping[str, Any]) -> bool:
@@ -67,9 +57,6 @@ class RemoteCalls(Connection):
         import click
 
         rpc, tracker, key = values["rpc"], values["rpc_tracker"], values["rpc_key"]
-        wait = values["rpc_wait"]
-        if wait is not None and not tracker:
-            raise click.UsageError("--rpc-wait needs --rpc-tracker")
         if rpc and tracker:
             raise click.UsageError("give either --rpc or --rpc-tracker")
         if rpc and is_board(rpc):
@@ -84,4 +71,4 @@ class RemoteCalls(Connection):
 
         if rpc:
             return machine.connect(rpc, key)
-        return machine.request(tracker, key, wait or DEFAULT_WAIT) if tracker else None
+        return machine.request(tracker, key) if tracker else None

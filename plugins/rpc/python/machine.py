@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,8 +19,7 @@ from tvmrt.tensor_info import TensorInfo
 if TYPE_CHECKING:
     import numpy as np
 
-    from tvmrt.rpc import RPCSession, TrackerSession
-    from tvmrt.runtime import Object
+    from tvmrt.rpc import RPCSession
     from tvmrt.runtime.executor.base import Executor
 
 DEFAULT_PORT, DEFAULT_TRACKER_PORT = 9090, 9190
@@ -33,14 +32,21 @@ def connect(server: str, key: str) -> RpcMachine:
     return RpcMachine(rpc.connect(*_address("--rpc", server, DEFAULT_PORT), key))
 
 
-def request(tracker: str, key: str, seconds: float) -> RpcMachine:
-    """Return a machine that a tracker, ``HOST[:PORT]``, assigns within the time limit."""
+def request(tracker: str, key: str) -> RpcMachine:
+    """Return a machine that a tracker, ``HOST[:PORT]``, assigns; ValueError if it knows none."""
     from tvmrt import rpc
 
     host, port = _address("--rpc-tracker", tracker, DEFAULT_TRACKER_PORT)
     line = rpc.connect_tracker(host, port, 0)
-    line.wait_timeout = seconds
-    return RpcMachine(_request(line, f"{host}:{port}", key, seconds))
+    summary = line.summary()
+    if not any(server["key"] == f"server:{key}" for server in summary["server_info"]):
+        raise ValueError(
+            f"no server with the key '{key}' is at the tracker {host}:{port}; start 'tvmrt rpc "
+            "server --tracker', or check --rpc-key"
+        )
+    if not summary["queue_info"].get(key, {}).get("free"):
+        console.note(f"waits for a free server with the key '{key}'")
+    return RpcMachine(line.request(key))
 
 
 def _address(option: str, text: str, default: int) -> tuple[str, int]:
@@ -50,26 +56,6 @@ def _address(option: str, text: str, default: int) -> tuple[str, int]:
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise click.UsageError(f"{option} takes HOST:PORT, not '{text}'")
     return host, int(port)
-
-
-def _request(line: TrackerSession, address: str, key: str, seconds: float) -> RPCSession:
-    """Return a session with a server of a tracker; TimeoutError if none is free in time."""
-    if not line.summary()["queue_info"].get(key, {}).get("free"):
-        console.note(
-            f"waits for a free server with the key '{key}' at the tracker {address}, "
-            f"{seconds:g} s at most"
-        )
-    try:
-        return line.request(key)
-    except TimeoutError as error:
-        owned = [one for one in line.summary()["server_info"] if one["key"] == f"server:{key}"]
-        remedy = (
-            f"{len(owned)} there {'has' if len(owned) == 1 else 'have'} it, in use: "
-            "wait longer by --rpc-wait"
-            if owned
-            else "no server has it: start 'tvmrt rpc server --tracker', or check --rpc-key"
-        )
-        raise TimeoutError(f"{error}; {remedy}") from error
 
 
 class RpcMachine(RemoteMachine):
@@ -95,7 +81,8 @@ class RpcMachine(RemoteMachine):
                 f"{path} is an image for a board; run it with --rpc serial:PATH or --rpc qemu"
             )
         # describe() does not load the library: it may be for another processor
-        properties = describe(path).properties
+        description = describe(path)
+        properties = description.properties
         if "executor" not in properties:
             raise ValueError(
                 f"{path} contains functions but no network; 'tvmrt inspect' lists its contents"
@@ -106,7 +93,12 @@ class RpcMachine(RemoteMachine):
         session.upload(path)
         make = AotModule if properties["executor"] == "aot" else GraphModule
         module = session.load_module(path.name)
-        return MachineNetwork(session, make(module[properties["module_name"]](session.cpu())))
+        weights = description.tables.get("weights")
+        return MachineNetwork(
+            session,
+            make(module[properties["module_name"]](session.cpu())),
+            {row[0] for row in weights.rows} if weights else set(),
+        )
 
     def close(self) -> None:
         """End the session and notify its server; a broken session has already ended."""
@@ -117,13 +109,18 @@ class RpcMachine(RemoteMachine):
 class MachineNetwork(RemoteNetwork):
     """Network of a library on another machine."""
 
-    def __init__(self, session: RPCSession, executor: Executor) -> None:
+    def __init__(self, session: RPCSession, executor: Executor, weights: Collection[str]) -> None:
         from tvmrt.network.loaded_library import unique_output_names
 
         self._session, self._executor = session, executor
-        shapes, dtypes = _input_info(session, executor)
-        shapes = {**shapes, **executor.get_dims().get("inputs", {})}
-        self.inputs = [TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
+        shapes = executor.get_dims().get("inputs", {})
+        name_of = executor.module["get_input_name"]
+        self.inputs = []
+        for i in range(executor.get_num_inputs()):
+            name, tensor = str(name_of(i)), executor.get_input(i)
+            if name not in weights:
+                shape = tuple(shapes.get(name, tensor.shape))
+                self.inputs.append(TensorInfo(name, str(tensor.dtype), shape))
         self.output_names = unique_output_names(executor)
 
     @property
@@ -143,27 +140,3 @@ class MachineNetwork(RemoteNetwork):
         """Return the seconds of each run, by the other machine's clock."""
         evaluate = self._executor.module.time_evaluator("run", self._session.cpu(), 1, repeat)
         return list(evaluate().results)
-
-
-def _input_info(
-    session: RPCSession, executor: Any
-) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """Return the shapes and types of an executor's inputs, read from maps on the server."""
-    info = executor.module["get_input_info"]()
-    get = session.get_function("runtime.MapGetItem")
-    shapes = {name: _shape(session, shape) for name, shape in _items(session, get(info, "shape"))}
-    return shapes, {name: str(dtype) for name, dtype in _items(session, get(info, "dtype"))}
-
-
-def _items(session: RPCSession, there: Object) -> list[tuple[str, Any]]:
-    items = session.get_function("runtime.MapItems")(there)
-    size = session.get_function("runtime.ArraySize")(items)
-    get = session.get_function("runtime.ArrayGetItem")
-    flat = [get(items, i) for i in range(size)]
-    return [(str(name), value) for name, value in zip(flat[::2], flat[1::2])]
-
-
-def _shape(session: RPCSession, there: Object) -> tuple[int, ...]:
-    size = session.get_function("runtime.GetShapeTupleSize")(there)
-    get = session.get_function("runtime.GetShapeTupleElem")
-    return tuple(get(there, i) for i in range(size))

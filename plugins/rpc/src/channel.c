@@ -1,12 +1,12 @@
 /* Reading from a byte stream in protocol units.
  *
- * A channel abstracts the transport: a socket, a pair of functions, a line to a board, or this
- * process. Reads are buffered, since packets have short headers; writes are not. A channel is used
- * by one thread at a time and owns nothing. */
+ * A channel abstracts the transport: a socket, or a pair of functions of a frontend. A channel
+ * is used by one thread at a time and owns nothing. */
 #include "channel.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "sdk/values.h"
 
 /* `self` belongs to the channel kind and outlives the channel. Channels with a descriptor set it
  * themselves. */
@@ -14,45 +14,24 @@ void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void
   ch->kind = kind;
   ch->self = self;
   ch->fd = -1;
-  ch->begin = 0;
-  ch->end = 0;
 }
 
-/* Take at most `capacity` bytes from the buffer. */
-static size_t take(tvmrt_channel* ch, char* out, size_t capacity) {
-  size_t available = ch->end - ch->begin;
-  if (available > capacity) available = capacity;
-  if (available != 0) memcpy(out, ch->buffer + ch->begin, available);
-  ch->begin += available;
-  return available;
-}
-
-/* Read long data directly into its destination, short data through the buffer: one system call per
- * small packet. If `ended` is not NULL, an end of the stream before the first byte is not an error,
- * since peers disconnect between packets. */
+/* If `ended` is not NULL, an end of the stream before the first byte is not an error, since peers
+ * disconnect between packets. */
 int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) {
-  char* to = out;
-  size_t have = take(ch, to, size);
+  size_t have = 0;
   if (ended != NULL) *ended = false;
   while (have < size) {
-    const bool direct = size - have >= sizeof(ch->buffer);
     size_t received = 0;
-    TVMRT_RETURN_IF_ERROR(ch->kind->receive(ch, direct ? to + have : ch->buffer,
-                                            direct ? size - have : sizeof(ch->buffer), &received));
+    TVMRT_RETURN_IF_ERROR(ch->kind->receive(ch, (char*)out + have, size - have, &received));
     if (received == 0) {
-      if (ended != NULL && have == 0) {
-        *ended = true;
-        return 0;
+      if (ended == NULL || have != 0) {
+        return tvmrt__fail("RPCError: the other side has closed the connection.");
       }
-      return tvmrt__fail("RPCError: the other side has closed the connection.");
+      *ended = true;
+      return 0;
     }
-    if (direct) {
-      have += received;
-      continue;
-    }
-    ch->begin = 0;
-    ch->end = received;
-    have += take(ch, to + have, size - have);
+    have += received;
   }
   return 0;
 }
@@ -73,13 +52,50 @@ int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
   return 0;
 }
 
-/* Skip the rest of a rejected packet, so that the next read begins at a packet. */
-int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size) {
-  char away[4096];
-  while (size != 0) {
-    const size_t part = size < sizeof(away) ? (size_t)size : sizeof(away);
-    TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, away, part, NULL));
-    size -= part;
+/* ---- functions ---- */
+
+/* The function gets one packet in one piece. */
+static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
+                          size_t tail_bytes) {
+  const tvmrt_channel_functions* functions = ch->self;
+  tvmrt_buf packet = {NULL, 0, 0};
+  TVMByteArray bytes;
+  TVMValue arg;
+  int code = kTVMBytes;
+  int rc = tvmrt__buf_append(&packet, head, head_bytes);
+  if (rc == 0 && tail_bytes != 0) rc = tvmrt__buf_append(&packet, tail, tail_bytes);
+  bytes.data = packet.data;
+  bytes.size = packet.size;
+  arg.v_handle = &bytes;
+  if (rc == 0) rc = tvmrt__func_call(functions->send, &arg, &code, 1);
+  tvmrt__buf_free(&packet);
+  return rc;
+}
+
+/* The function may return fewer bytes than requested. */
+static int functions_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* received) {
+  const tvmrt_channel_functions* functions = ch->self;
+  TVMValue arg;
+  TVMValue result;
+  TVMByteArray bytes = {NULL, 0};
+  int code = kTVMArgInt;
+  int result_code = kTVMNullptr;
+  const tvmrt_args in = {"the function that receives", &result, &result_code, 1};
+  int rc;
+  arg.v_int64 = (int64_t)capacity;
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(functions->receive, &arg, &code, 1, &result, &result_code));
+  rc = tvmrt__arg_bytes(&in, 0, &bytes);
+  if (rc == 0 && bytes.size > capacity) {
+    rc = tvmrt__fail_value("%s returned more bytes than were requested.", in.callee);
   }
-  return 0;
+  if (rc == 0 && bytes.size != 0) memcpy(out, bytes.data, bytes.size);
+  *received = rc == 0 ? bytes.size : 0;
+  tvmrt__release(tvmrt__value_object(&result, result_code));
+  return rc;
+}
+
+/* The functions are the session's, which outlives the channel. */
+void tvmrt__channel_over_functions(tvmrt_channel* ch, tvmrt_channel_functions* functions) {
+  static const tvmrt_channel_kind kind = {functions_send, functions_receive};
+  tvmrt__channel_init(ch, &kind, functions);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tvm/runtime/c_runtime_api.h>
 
 #include "sdk/base.h"
 
@@ -19,14 +20,10 @@ typedef struct tvmrt_channel_kind {
   int (*receive)(tvmrt_channel* ch, void* out, size_t capacity, size_t* received);
 } tvmrt_channel_kind;
 
-enum { TVMRT_CHANNEL_BUFFER_BYTES = 8192 };
-
 struct tvmrt_channel {
   const tvmrt_channel_kind* kind;
   void* self; /* state of the kind */
   int fd;     /* used by sockets; -1 for other kinds */
-  size_t begin, end;
-  char buffer[TVMRT_CHANNEL_BUFFER_BYTES]; /* received but not yet read: begin to end */
 };
 
 void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void* self);
@@ -41,17 +38,20 @@ static inline int tvmrt__channel_send(tvmrt_channel* ch, const void* head, size_
 int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended);
 /* Append exactly `size` bytes to `out`, which grows as they arrive. */
 int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out);
-/* Read exactly `size` bytes and discard them. */
-int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
+
+/* Functions of a frontend as a transport. */
+typedef struct tvmrt_channel_functions {
+  TVMFunctionHandle send;    /* (bytes of a packet) */
+  TVMFunctionHandle receive; /* (maximum number of bytes) -> bytes */
+} tvmrt_channel_functions;
+
+/* Make a channel over functions, whose struct the channel borrows. */
+void tvmrt__channel_over_functions(tvmrt_channel* ch, tvmrt_channel_functions* functions);
 
 /* ---- sockets ---- */
 
 /* Make a channel over a connected socket, which the channel does not close. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd);
-/* Limit the time of each send and receive from now on; 0: no limit. */
-void tvmrt__socket_set_timeout(int fd, double seconds);
-/* *out_fd is the caller's; close it with tvmrt__socket_close(). */
-int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
 void tvmrt__socket_close(int fd); /* -1 does nothing */
 /* Shut down both directions, which wakes up blocked threads. */
 void tvmrt__socket_shut_down(int fd);

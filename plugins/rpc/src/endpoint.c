@@ -2,30 +2,22 @@
  *
  * One endpoint serves one client: it reads packets, executes them and answers each. The client is
  * not trusted. It names objects by numbers of a handle table (handles.c) and memory by addresses,
- * which are checked against its allocations. Lengths are claims, so packets, memory and handles are
- * limited. Errors of called functions are sent as answers; a packet that cannot be read to its end
+ * which are checked against its allocations. Lengths are claims, so packets and memory are limited. Errors of called functions are sent as answers; a packet that cannot be read to its end
  * closes the session. */
 #include "endpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "functions.h"
 #include "sdk/tensors.h"
 #include "sdk/values.h"
-
-/* Large enough for networks with all weights. */
-const tvmrt_rpc_limits tvmrt__rpc_default_limits = {
-    .packet_bytes = (uint64_t)1 << 34,
-    .memory_bytes = (uint64_t)1 << 34,
-    .handles = 65536,
-};
 
 enum { MAX_RETAINED_BYTES = 1 << 20 /* of a packet's buffer, reused for the next packet */ };
 
 /* ---- answers ---- */
 
-/* Also used without an endpoint: by a server that cannot begin a session. */
-int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text) {
+static int write_exception(tvmrt_buf* out, const char* text) {
   const int code = kTVMStr;
   TVMValue value;
   value.v_str = text;
@@ -65,30 +57,25 @@ static int reply_tensor(tvmrt_rpc_endpoint* ep, tvmrt_object* owned) {
   return rc;
 }
 
-/* Strings and boxed numbers are sent as plain values. Takes over the object. */
+/* Strings are sent as plain values. Takes over the object. */
 static int reply_object(tvmrt_rpc_endpoint* ep, tvmrt_object* owned, int code) {
   TVMValue value;
   uint64_t number;
-  int as = kTVMOpaqueHandle;
   if (owned->type_index == TVMRT_TYPE_NDARRAY) return reply_tensor(ep, owned);
-  if (owned->type_index == TVMRT_TYPE_STRING) {
-    value.v_str = ((const tvmrt_string*)(const void*)owned)->data;
-    as = kTVMStr;
-  } else if (owned->type_index == TVMRT_TYPE_BOX_FLOAT) {
-    value.v_float64 = ((const tvmrt_box*)(const void*)owned)->as.real;
-    as = kTVMArgFloat;
-  } else if (owned->type_index == TVMRT_TYPE_BOX_INT || owned->type_index == TVMRT_TYPE_BOX_BOOL) {
-    value.v_int64 = ((const tvmrt_box*)(const void*)owned)->as.integer;
-    as = kTVMArgInt;
+  if (code == kTVMModuleHandle || code == kTVMPackedFuncHandle) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_add(&ep->handles, code, owned, &number));
+    value.v_int64 = (int64_t)number;
+    return reply_pair(ep, code, &value, kTVMOpaqueHandle);
   }
-  if (as != kTVMOpaqueHandle) {
-    const int rc = reply_pair(ep, as, &value, as);
+  if (owned->type_index == TVMRT_TYPE_STRING) {
+    int rc;
+    value.v_str = ((const tvmrt_string*)(const void*)owned)->data;
+    rc = reply_pair(ep, kTVMStr, &value, kTVMStr);
     tvmrt__release(owned);
     return rc;
   }
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_add(&ep->handles, code, owned, &number));
-  value.v_int64 = (int64_t)number;
-  return reply_pair(ep, code, &value, kTVMOpaqueHandle);
+  tvmrt__release(owned);
+  return tvmrt__fail_type("a result that is an object cannot be sent; return plain values.");
 }
 
 /* Takes over the object of the value, if any. NULL handles are sent as kTVMNullptr. */
@@ -101,11 +88,7 @@ static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code)
     type.v_int64 = null;
     return reply_pair(ep, null, &type, null);
   }
-  if (code == kTVMOpaqueHandle) {
-    TVMValue address;
-    address.v_int64 = (int64_t)(uintptr_t)value->v_handle;
-    return reply_pair(ep, code, &address, code);
-  }
+  if (code == kTVMOpaqueHandle) return tvmrt__fail_type("a result that is an address is not sent.");
   return reply_pair(ep, code, value, code);
 }
 
@@ -121,28 +104,23 @@ static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
 }
 
 /* Translate handles of the client into objects of this process, which are borrowed from the table.
- * An opaque address must point into memory that the client has allocated. */
+ * Addresses other than NULL are not accepted. */
 static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
   tvmrt_object* object = NULL;
   const uint64_t number = (uint64_t)value->v_int64;
-  DLDevice host = {kDLCPU, 0};
   switch (code) {
     case kTVMDLTensorHandle:
       return check_tensor(ep, value->v_handle);
-    case kTVMObjectHandle:
     case kTVMModuleHandle:
     case kTVMPackedFuncHandle:
       TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_find(&ep->handles, number, code, &object));
       value->v_handle = object;
       return 0;
     case kTVMOpaqueHandle:
-      if (number == 0) {
-        value->v_handle = NULL;
-        return 0;
-      }
-      if (number > UINTPTR_MAX) return tvmrt__fail_value("an address is too long.");
-      value->v_handle = (void*)(uintptr_t)number;
-      return tvmrt__rpc_handles_check(&ep->handles, host, value->v_handle, 0, 1);
+      if (number != 0)
+        return tvmrt__fail_type("an address cannot be an argument of a remote call.");
+      value->v_handle = NULL;
+      return 0;
     default:
       return 0;
   }
@@ -196,11 +174,11 @@ static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
  * data, which are sent from there: *tail. Copies count bytes, so the shape is not needed. */
 static int copy(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in, TVMByteArray* tail) {
   static const TVMValue none = {0};
-  int64_t extents[TVMRT_MAX_NDIM];
   DLTensor t;
   uint64_t bytes;
   const uint8_t* data;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor(in, &t, extents));
+  ep->args.num_extents = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor(in, &ep->args, &t));
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &bytes));
   if (tvmrt__reader_left(in) != (code == TVMRT_RPC_COPY_TO ? bytes : 0)) {
     return tvmrt__fail_value("a copy of %llu bytes contains %zu bytes of data.",
@@ -248,7 +226,7 @@ static int send_error(tvmrt_rpc_endpoint* ep) {
   char* text = tvmrt__strdup(TVMGetLastError());
   int rc;
   if (text == NULL) return -1;
-  rc = tvmrt__rpc_write_exception(&ep->reply, text);
+  rc = write_exception(&ep->reply, text);
   free(text);
   return rc != 0 ? rc : send_reply(ep, NULL, 0);
 }
@@ -268,9 +246,9 @@ int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
   /* as TVM's servers do */
   if (bytes == 0) return 0;
-  if (bytes < 4 || bytes > ep->limits.packet_bytes) {
+  if (bytes < 4 || bytes > ep->max_packet_bytes) {
     (void)tvmrt__fail_value("a packet of %llu bytes is too short, or exceeds %llu bytes.",
-                            (unsigned long long)bytes, (unsigned long long)ep->limits.packet_bytes);
+                            (unsigned long long)bytes, (unsigned long long)ep->max_packet_bytes);
     ep->ended = true; /* the start of the next packet is not looked for */
     return send_error(ep);
   }
@@ -289,19 +267,35 @@ int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   return send_reply(ep, tail.data, tail.size);
 }
 
-/* The channel is borrowed until the end of the session. */
-void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
-                               const tvmrt_rpc_limits* limits) {
+/* The limits are large enough for networks with all weights. */
+void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel) {
   memset(ep, 0, sizeof(*ep));
   ep->channel = channel;
-  ep->limits = *limits;
-  ep->handles.limit = limits->handles;
+  ep->max_packet_bytes = (uint64_t)1 << 34;
+  ep->max_memory_bytes = (uint64_t)1 << 34;
 }
 
 /* Free everything the client has left. */
 void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
   tvmrt__rpc_handles_free(&ep->handles);
-  tvmrt__rpc_seq_free(&ep->args);
   tvmrt__buf_free(&ep->body);
   tvmrt__buf_free(&ep->reply);
+}
+
+/* (connected descriptor): serve a client whose key was checked, until its session ends. */
+TVMRT_PLUGIN_NATIVE(rpc_server_loop) {
+  tvmrt_rpc_endpoint ep;
+  tvmrt_channel ch;
+  int64_t fd;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
+  tvmrt__channel_over(&ch, (int)fd);
+  tvmrt__rpc_endpoint_begin(&ep, &ch);
+  do {
+    rc = tvmrt__rpc_endpoint_step(&ep);
+  } while (rc == 0 && !ep.ended);
+  tvmrt__rpc_endpoint_end(&ep);
+  return rc;
 }

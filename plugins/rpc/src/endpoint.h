@@ -6,17 +6,10 @@
 #include "handles.h"
 #include "wire.h"
 
-typedef struct tvmrt_rpc_limits {
-  uint64_t packet_bytes;
-  uint64_t memory_bytes; /* of tensors allocated by the client */
-  size_t handles;        /* maximum number held by a client at a time */
-} tvmrt_rpc_limits;
-
-extern const tvmrt_rpc_limits tvmrt__rpc_default_limits;
-
 typedef struct tvmrt_rpc_endpoint {
   tvmrt_channel* channel;
-  tvmrt_rpc_limits limits;
+  uint64_t max_packet_bytes;
+  uint64_t max_memory_bytes; /* of tensors allocated by the client */
   tvmrt_rpc_handles handles;
   uint64_t memory; /* bytes allocated by the client */
   bool initialised;
@@ -27,16 +20,12 @@ typedef struct tvmrt_rpc_endpoint {
 } tvmrt_rpc_endpoint;
 
 /* Begin a session over a borrowed channel; end it with tvmrt__rpc_endpoint_end(). */
-void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
-                               const tvmrt_rpc_limits* limits);
+void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel);
 /* Answer one packet; `ended` is set if it was the last one. */
 int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep);
 void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep);
 
 /* Execute a system call (codes 9 to 21) with `args`; the answer goes to `reply`. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code);
-
-/* Write an exception packet. */
-int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text);
 
 #endif

@@ -4,15 +4,12 @@
 
 #include "sdk/plugin.h"
 
-#define RPC_FUNCTIONS(X)                         \
-  X("device_api.rpc", rpc_memory_device)         \
-  X("micro._rpc_connect", rpc_connect_board)     \
-  X("rpc.Connect", rpc_connect)                  \
-  X("rpc.DeviceAttr", rpc_device_attribute)      \
-  X("rpc.LocalSession", rpc_local_session)       \
-  X("rpc.ReturnException", rpc_return_exception) \
-  X("rpc.ServerLoop", rpc_server_loop)           \
-  X("rpc.SessTableIndex", rpc_table_index)       \
+#define RPC_FUNCTIONS(X)                        \
+  X("device_api.rpc", rpc_memory_device)        \
+  X("rpc.ClientSession", rpc_client_session)    \
+  X("rpc.ServerLoop", rpc_server_loop)          \
+  X("rpc.SessTableIndex", rpc_table_index)      \
+  X("rpc.SetPacketLimit", rpc_set_packet_limit) \
   X("rpc.TimeEvaluator", rpc_time_evaluator)
 
 RPC_FUNCTIONS(TVMRT_PLUGIN_DECLARE)

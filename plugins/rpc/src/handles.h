@@ -9,21 +9,17 @@
 #include "sdk/values.h"
 
 typedef struct tvmrt_rpc_handle {
-  int code;            /* type code of the object; kTVMOpaqueHandle for memory; -1: free */
-  uint32_t generation; /* number of earlier uses of the slot */
+  int code; /* type code of the object; kTVMOpaqueHandle for memory; -1: free */
   tvmrt_object* object;
   uintptr_t data; /* address of the memory, or of an NDArray's data */
   uint64_t bytes;
   DLDevice device;
-  size_t next_free;
 } tvmrt_rpc_handle;
 
 typedef struct tvmrt_rpc_handles {
   tvmrt_rpc_handle* items;
   size_t count;
-  size_t first_free; /* slot + 1; 0: none */
-  size_t last_found; /* slot of the last memory look-up */
-  size_t limit;
+  size_t first_free; /* all slots before it are in use */
 } tvmrt_rpc_handles;
 
 /* Take over an object, also on failure; *out is its handle, never 0. */
@@ -33,13 +29,14 @@ int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int c
                             tvmrt_object** out);
 int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number);
 
+/* Clients name memory by its address. On failure it stays the caller's. */
 int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void* data,
                                   uint64_t bytes);
 /* Free memory allocated with tvmrt__rpc_handles_add_memory(); *out_bytes is its size. */
 int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uintptr_t data,
                                    uint64_t* out_bytes);
 /* Return 0 if the client may use these bytes. */
-int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void* data,
+int tvmrt__rpc_handles_check(const tvmrt_rpc_handles* all, DLDevice device, const void* data,
                              uint64_t byte_offset, uint64_t bytes);
 
 void tvmrt__rpc_handles_free(tvmrt_rpc_handles* all);

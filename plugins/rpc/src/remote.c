@@ -1,4 +1,4 @@
-/* Remote functions, objects and tensors, and their values in requests and replies.
+/* Remote functions, modules and tensors, and their values in requests and replies.
  *
  * A ref is a handle of the peer with its session. Each local proxy object owns one ref and frees
  * the remote handle when it is destroyed. The session lives as long as any ref. Arguments are
@@ -10,12 +10,6 @@
 
 #include "sdk/tensors.h"
 #include "sdk/values.h"
-
-/* Remote object other than a function, module or tensor, which can only be passed back. */
-typedef struct remote_object {
-  tvmrt_object base;
-  tvmrt_rpc_ref* ref;
-} remote_object;
 
 typedef struct remote_module {
   tvmrt_module base;
@@ -53,13 +47,6 @@ static void free_ref(void* resource) {
   free(ref);
 }
 
-/* Free a ref without freeing its remote handle: the session is locked while a reply is read, so no
- * request can be sent. The handle stays allocated until the session ends. */
-static void abandon(tvmrt_rpc_ref* ref) {
-  tvmrt__rpc_session_release(ref->session);
-  free(ref);
-}
-
 /* ---- arguments ---- */
 
 /* The type of a session's device contains the session's number; others are rejected. */
@@ -85,13 +72,10 @@ const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod) {
   return mod->type == &remote_type ? ((const remote_module*)mod)->ref : NULL;
 }
 
-/* The ref of a remote function, module or object; NULL for local ones. */
+/* The ref of a remote function or module; NULL for local ones. */
 static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
   if (object->type_index == TVMRT_TYPE_MODULE) {
     return tvmrt__rpc_ref_of_module((const tvmrt_module*)(const void*)object);
-  }
-  if (object->type_index == TVMRT_TYPE_RPC_OBJECT) {
-    return ((const remote_object*)(const void*)object)->ref;
   }
   if (object->type_index == TVMRT_TYPE_FUNCTION) {
     const tvmrt_func* f = (const tvmrt_func*)(const void*)object;
@@ -100,7 +84,7 @@ static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
   return NULL;
 }
 
-/* Strings and boxed numbers are sent as plain values; other local objects are rejected. */
+/* Strings are sent as plain values; other local objects are rejected. */
 static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object* object,
                           TVMValue* value, int* code) {
   /* A handle is valid only in its own session. */
@@ -113,13 +97,6 @@ static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object*
   } else if (object->type_index == TVMRT_TYPE_STRING) {
     value->v_str = ((const tvmrt_string*)(const void*)object)->data;
     *code = kTVMStr;
-  } else if (object->type_index == TVMRT_TYPE_BOX_FLOAT) {
-    value->v_float64 = ((const tvmrt_box*)(const void*)object)->as.real;
-    *code = kTVMArgFloat;
-  } else if (object->type_index == TVMRT_TYPE_BOX_INT ||
-             object->type_index == TVMRT_TYPE_BOX_BOOL) {
-    value->v_int64 = ((const tvmrt_box*)(const void*)object)->as.integer;
-    *code = kTVMArgInt;
   } else {
     const char* key = tvmrt__type_key(object->type_index);
     return refuse(i, key == NULL ? "an object" : key);
@@ -130,7 +107,6 @@ static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object*
 /* Convert one argument to its wire form. */
 static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code) {
   const tvmrt_object* object;
-  uintptr_t address;
   switch (*code) {
     case kTVMDLTensorHandle:
     case kTVMNDArrayHandle:
@@ -144,52 +120,34 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
       object = value->v_handle;
       return object == NULL ? refuse(i, "a NULL handle")
                             : prepare_object(s, i, object, value, code);
-    /* The caller keeps the object, since it cannot be moved to another machine. */
-    case kTVMObjectRValueRefArg:
-      object = value->v_handle == NULL ? NULL : *(tvmrt_object**)value->v_handle;
-      if (object == NULL || object->type_index == TVMRT_TYPE_NDARRAY) {
-        return refuse(i, "a moved object");
-      }
-      return prepare_object(s, i, object, value, code);
-    case kTVMOpaqueHandle:
-      /* an address of the peer, which checks it */
-      address = (uintptr_t)value->v_handle;
-      value->v_int64 = (int64_t)address;
-      return 0;
     default:
-      if (*code < 0 || *code > kTVMArgBool) return refuse(i, "a value of unknown type");
+      if (*code < 0 || *code > kTVMArgBool || *code == kTVMOpaqueHandle) {
+        return refuse(i, "a value of this type");
+      }
       return 0;
   }
 }
 
-/* All arguments are prepared before anything is sent, so a rejected one leaves the session
- * intact. */
-static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes, int count,
-                         result_place* result) {
-  int i;
-  for (i = 0; i < count; ++i) {
-    TVMRT_RETURN_IF_ERROR(prepare(ref->session, i, &values[i], &codes[i]));
-  }
-  return tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &ref->handle, values, codes, count,
-                            take_result, result);
-}
-
-/* The caller's arguments are copied, since it may call again with them. */
+/* All arguments are prepared before anything is sent, so a rejected one leaves the session intact.
+ * They are copied, since the caller may call again with them. */
 static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
-  const size_t n = num_args < 0 ? 0 : (size_t)num_args;
+  const tvmrt_rpc_ref* ref = resource_handle;
   result_place result = {out, out_code};
-  TVMValue* values = tvmrt__alloc((n + 1) * (sizeof(*values) + sizeof(*type_codes)));
-  int* codes = (int*)(void*)(values + n);
-  int rc;
-  if (values == NULL) return -1;
-  if (n != 0) {
-    memcpy(values, args, n * sizeof(*values));
-    memcpy(codes, type_codes, n * sizeof(*codes));
+  TVMValue values[TVMRT_RPC_MAX_VALUES];
+  int codes[TVMRT_RPC_MAX_VALUES];
+  int i;
+  if (num_args > TVMRT_RPC_MAX_VALUES) {
+    return tvmrt__fail_value("a remote call takes at most %d arguments, got %d.",
+                             TVMRT_RPC_MAX_VALUES, num_args);
   }
-  rc = call_prepared(resource_handle, values, codes, (int)n, &result);
-  free(values);
-  return rc;
+  for (i = 0; i < num_args; ++i) {
+    values[i] = args[i];
+    codes[i] = type_codes[i];
+    TVMRT_RETURN_IF_ERROR(prepare(ref->session, i, &values[i], &codes[i]));
+  }
+  return tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &ref->handle, values, codes, num_args,
+                            take_result, &result);
 }
 
 /* ---- results ---- */
@@ -201,26 +159,8 @@ static tvmrt_func* new_function(tvmrt_rpc_session* s, uint64_t handle) {
   if (new_ref(s, handle, kTVMPackedFuncHandle, &ref) != 0) return NULL;
   /* takes over the resource only on success */
   f = tvmrt__func_new(call_remote, ref, free_ref);
-  if (f == NULL) abandon(ref);
+  if (f == NULL) free_ref(ref);
   return f;
-}
-
-/* Frees the remote handle as well. */
-static void free_object(tvmrt_object* obj) {
-  free_ref(((remote_object*)(void*)obj)->ref);
-  free(obj);
-}
-
-/* Takes over the ref, also on failure. */
-static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
-  remote_object* obj = tvmrt__alloc(sizeof(*obj));
-  if (obj == NULL) {
-    abandon(ref);
-    return NULL;
-  }
-  tvmrt__object_init(&obj->base, TVMRT_TYPE_RPC_OBJECT, free_object);
-  obj->ref = ref;
-  return &obj->base;
 }
 
 /* The memory is the peer's; only the ref is released. */
@@ -244,7 +184,7 @@ static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref)
   /* Copies shape and strides, since the reply's memory belongs to the session. */
   made = to_session_device(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
   if (made == NULL) {
-    abandon(ref);
+    free_ref(ref);
     return NULL;
   }
   made->release = release_tensor;
@@ -270,19 +210,12 @@ static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int cod
     return f == NULL ? -1 : tvmrt__ret_object(result->value, result->code, &f->base);
   }
   TVMRT_RETURN_IF_ERROR(new_ref(s, handle, code, &ref));
-  if (is_tensor) {
-    made = make_tensor(reply, ref);
-  } else if (code == kTVMModuleHandle) {
-    made = (tvmrt_object*)new_module(ref);
-  } else {
-    made = make_object(ref);
-  }
+  made = is_tensor ? make_tensor(reply, ref) : (tvmrt_object*)new_module(ref);
   return tvmrt__ret_object(result->value, result->code, made);
 }
 
 /* Strings are copied, since the reply's memory belongs to the session. */
 static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, result_place* result) {
-  uint64_t address;
   switch (code) {
     case kTVMStr:
     case kTVMBytes:
@@ -290,10 +223,6 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, result_pl
       return tvmrt_func_return(value, code, result->value, result->code);
     case kDLDevice:
       TVMRT_RETURN_IF_ERROR(to_session_device(s, &value->v_device));
-      break;
-    case kTVMOpaqueHandle:
-      address = (uint64_t)value->v_int64;
-      value->v_handle = (void*)(uintptr_t)address;
       break;
     case kTVMNullptr:
     case kTVMArgInt:
@@ -313,7 +242,7 @@ static int take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* c
   const int type =
       reply->count >= 1 && reply->codes[0] == kTVMArgInt ? (int)reply->values[0].v_int64 : -1;
   if (type == kTVMNullptr) return 0;
-  if (type == kTVMNDArrayHandle || (type >= kTVMObjectHandle && type <= kTVMPackedFuncHandle)) {
+  if (type == kTVMNDArrayHandle || type == kTVMModuleHandle || type == kTVMPackedFuncHandle) {
     return take_object(s, reply, type, ctx);
   }
   if (reply->count != 2 || type < 0) return tvmrt__fail("RPCError: the reply has no result.");
@@ -350,11 +279,10 @@ static int find_in_module(const remote_module* mod, const char* name, tvmrt_look
   return 0;
 }
 
-/* Earlier calls are completed before the session closes. All other users of the session fail from
- * then on. */
+/* All other users of the session fail from then on. */
 TVMRT_NATIVE(close_connection) {
   TVMRT_ARGS("CloseRPCConnection");
-  tvmrt__rpc_session_close(((remote_module*)resource_handle)->ref->session, true);
+  tvmrt__rpc_session_close(((remote_module*)resource_handle)->ref->session);
   return 0;
 }
 
@@ -381,7 +309,7 @@ static const tvmrt_module_type remote_type = {
 static tvmrt_module* new_module(tvmrt_rpc_ref* ref) {
   remote_module* mod = tvmrt__module_new(&remote_type, sizeof(*mod));
   if (mod == NULL) {
-    abandon(ref);
+    free_ref(ref);
     return NULL;
   }
   mod->ref = ref;

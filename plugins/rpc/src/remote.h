@@ -1,4 +1,4 @@
-/* Remote values: objects of this process for functions, modules, tensors and objects of a peer. */
+/* Remote values: objects of this process for functions, modules and tensors of a peer. */
 #ifndef TVMRT_PLUGINS_RPC_REMOTE_H_
 #define TVMRT_PLUGINS_RPC_REMOTE_H_
 

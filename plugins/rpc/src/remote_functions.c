@@ -1,4 +1,4 @@
-/* Functions on remote modules, and remote memory.
+/* Functions that begin sessions and use remote modules, and remote memory.
  *
  * The memory of a session is a memory device whose type contains the session's number. Blocks retain
  * the session, tensors retain blocks. */
@@ -45,6 +45,41 @@ TVMRT_PLUGIN_NATIVE(rpc_table_index) {
   return tvmrt__ret_int(out, out_code, tvmrt__rpc_session_index(ref->session));
 }
 
+/* (module, maximum bytes of a packet): copies are sent in parts of that size. */
+TVMRT_PLUGIN_NATIVE(rpc_set_packet_limit) {
+  enum { MIN_LIMIT = 64 };
+  const tvmrt_rpc_ref* ref;
+  int64_t limit;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &limit));
+  if (limit < MIN_LIMIT) return tvmrt__fail("RPCError: the peer reports an invalid packet size.");
+  tvmrt__rpc_session_limit(ref->session, (uint64_t)limit);
+  return 0;
+}
+
+/* (connected descriptor), which the session takes over, or (send, receive), functions as in
+ * channel.h: return the root module of a new session. It is owned by all objects that came from it
+ * and ends with the last of them. The frontend has exchanged keys, or begun a board's session. */
+TVMRT_PLUGIN_NATIVE(rpc_client_session) {
+  tvmrt_channel_functions functions = {NULL, NULL};
+  tvmrt_rpc_session* s;
+  tvmrt_module* root;
+  int64_t fd = -1;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  if (num_args == 1) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
+  } else {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_FUNCTION, &functions.send));
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_FUNCTION, &functions.receive));
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin((int)fd, functions, &s));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_root(s, &root));
+  return tvmrt__ret_object(out, out_code, &root->base);
+}
+
 /* ---- memory ---- */
 
 /* Whether the peer has such a device is checked when memory is allocated. */
@@ -71,7 +106,7 @@ static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   return 0;
 }
 
-/* Sent without waiting for an answer. Releases the session's reference of alloc(). */
+/* Sent before the next request. Releases the session's reference of alloc(). */
 static int free_memory(DLDevice dev, void* ptr) {
   static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
@@ -84,21 +119,6 @@ static int free_memory(DLDevice dev, void* ptr) {
   return 0;
 }
 
-/* Copy within one session: the peer copies, without transferring data. */
-static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from, DLDevice to_dev,
-                      void* to, size_t bytes) {
-  static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle, kTVMOpaqueHandle};
-  int64_t extent = (int64_t)bytes;
-  DLTensor tensors[2];
-  TVMValue args[3];
-  tensors[0] = tvmrt__rpc_bytes(from_dev, from, &extent);
-  tensors[1] = tvmrt__rpc_bytes(to_dev, to, &extent);
-  args[0].v_handle = &tensors[0];
-  args[1].v_handle = &tensors[1];
-  args[2].v_int64 = 0;
-  return tvmrt__rpc_request(s, TVMRT_RPC_COPY_REMOTE, NULL, args, codes, 3, NULL, NULL);
-}
-
 /* Complete on return: sessions have no streams of their own. */
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                 TVMStreamHandle stream) {
@@ -107,32 +127,18 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(is_from ? from_dev : to_dev);
   (void)stream;
   if (s == NULL) return -1;
-  if (is_from && is_to) {
-    if (s == tvmrt__rpc_session_of(to_dev)) {
-      return copy_among(s, from_dev, from, to_dev, to, bytes);
-    }
-  } else if (is_from && to_dev.device_type == kDLCPU) {
-    return tvmrt__rpc_copy_from(s, from_dev, from, to, bytes);
-  } else if (is_to && from_dev.device_type == kDLCPU) {
-    return tvmrt__rpc_copy_to(s, to_dev, from, to, bytes);
+  if (is_from && to_dev.device_type == kDLCPU) {
+    return tvmrt__rpc_copy(s, TVMRT_RPC_COPY_FROM, from_dev, from, to, bytes);
+  }
+  if (is_to && from_dev.device_type == kDLCPU) {
+    return tvmrt__rpc_copy(s, TVMRT_RPC_COPY_TO, to_dev, to, (void*)(uintptr_t)from, bytes);
   }
   return tvmrt__fail_value(
-      "tensors can be copied only between this machine's CPU and a session, or within one "
-      "session.");
+      "tensors can be copied only between this machine's CPU and a session; copy to this machine "
+      "first.");
 }
 
-/* A stream is a number of the peer, which knows only the default stream. */
-static int synchronise(DLDevice dev, TVMStreamHandle stream) {
-  static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
-  tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
-  TVMValue args[2];
-  if (s == NULL) return -1;
-  args[0].v_device = dev;
-  args[1].v_int64 = (int64_t)(uintptr_t)stream;
-  return tvmrt__rpc_request(s, TVMRT_RPC_SYNC, NULL, args, codes, 2, NULL, NULL);
-}
-
-/* It has no streams of its own, so the stream slots are empty. */
+/* Servers have one stream, whose work is complete when a call is answered. */
 static const tvmrt_memory_device memory = {
     .struct_bytes = sizeof(memory),
     .name = "rpc",
@@ -140,7 +146,6 @@ static const tvmrt_memory_device memory = {
     .alloc = alloc,
     .free = free_memory,
     .copy = copy,
-    .stream_sync = synchronise,
 };
 
 /* Called by tensors/memory_device.c when a session's device is first used. */
@@ -149,37 +154,4 @@ TVMRT_PLUGIN_NATIVE(rpc_memory_device) {
   out->v_handle = (void*)(uintptr_t)&memory;
   *out_code = kTVMOpaqueHandle;
   return 0;
-}
-
-typedef struct attribute {
-  TVMValue* value;
-  int* code;
-} attribute;
-
-/* A missing attribute is returned as None. */
-static int take_attribute(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
-  const attribute* to = ctx;
-  (void)s;
-  if (reply->count != 1) return tvmrt__fail("RPCError: the reply has no attribute.");
-  if (reply->codes[0] == kTVMNullptr) return 0;
-  return tvmrt_func_return(&reply->values[0], reply->codes[0], to->value, to->code);
-}
-
-/* (device type, device id, attribute). */
-TVMRT_PLUGIN_NATIVE(rpc_device_attribute) {
-  static const int codes[] = {kDLDevice, kTVMArgInt};
-  attribute result = {out, out_code};
-  TVMValue values[2];
-  int64_t numbers[3];
-  tvmrt_rpc_session* s;
-  int i;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
-  for (i = 0; i < 3; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, i, &numbers[i]));
-  values[0].v_device.device_type = (DLDeviceType)numbers[0];
-  values[0].v_device.device_id = (int32_t)numbers[1];
-  values[1].v_int64 = numbers[2];
-  s = tvmrt__rpc_session_of(values[0].v_device);
-  if (s == NULL) return -1;
-  return tvmrt__rpc_request(s, TVMRT_RPC_GET_ATTR, NULL, values, codes, 2, take_attribute, &result);
 }

@@ -1,7 +1,8 @@
 /* Client side of a session: requests and their replies.
  *
  * Requests are serialised by the session's lock, and each gets a reply. Requests that free
- * something are sent without waiting; their replies are read before the next one. A stream error
+ * something wait in a buffer for the next other request, since the thread that frees an object must
+ * not wait for a peer: it may hold a lock that a function of the transport needs. A stream error
  * closes the session, since the start of the next packet is unknown; an error reported by the
  * server does not. A session is reference-counted by refs and memory blocks. It has a number in a
  * table, which its devices contain. */
@@ -11,30 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "board.h"
-#include "local.h"
 #include "sdk/system.h"
 #include "sdk/tensors.h"
 
-/* This many replies fit into every socket's buffer, so the server is not blocked. */
-enum { MAX_UNREAD = 64 };
-
-enum { MAX_SESSIONS = 32, TAIL_BYTES = 4096, MAX_RETAINED_BYTES = 1 << 20 };
+enum { MAX_SESSIONS = 32, MAX_RETAINED_BYTES = 1 << 20 };
 
 struct tvmrt_rpc_session {
   _Atomic int refs;
-  int index;              /* in the table */
-  int fd;                 /* -1: no socket */
-  bool closed;            /* by either side, or broken: nothing can be sent any more */
-  tvmrt_rpc_local* local; /* the server, if it is this process; or NULL */
-  tvmrt_board* board;     /* the line, if the peer is a board; or NULL */
-  uint64_t max_bytes;     /* of a packet, if the peer has a limit; otherwise 0 */
-  tvmrt_mutex lock;       /* protects all following members */
+  int index;                         /* in the table */
+  int fd;                            /* taken over; -1: no socket */
+  tvmrt_channel_functions functions; /* retained; NULL: a socket */
+  bool closed;                       /* by either side, or broken: nothing can be sent any more */
+  uint64_t max_bytes;                /* of a packet, if the peer has a limit; otherwise 0 */
+  tvmrt_mutex free_lock;             /* protects `frees`; held for short times */
+  tvmrt_buf frees;                   /* packets to be sent before the next request */
+  tvmrt_mutex lock;                  /* protects all following members */
   tvmrt_channel channel;
   tvmrt_buf request;
   tvmrt_buf body;
   tvmrt_rpc_seq reply;
-  int unread; /* replies still to be read and discarded */
 };
 
 static tvmrt_mutex table_lock = TVMRT_MUTEX_INIT;
@@ -85,18 +81,8 @@ static int mark_broken(tvmrt_rpc_session* s) {
   return -1;
 }
 
-/* The session is closed if sending fails part-way. */
-static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_bytes) {
-  if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
-  tvmrt__rpc_end(&s->request, tail_bytes);
-  if (tvmrt__channel_send(&s->channel, s->request.data, s->request.size, tail, tail_bytes) != 0) {
-    return mark_broken(s);
-  }
-  return 0;
-}
-
 /* Read header and code of the next reply; *left is the number of bytes after them. */
-static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
+static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   uint8_t head[TVMRT_RPC_PACKET_HEAD_BYTES];
   uint64_t code;
   tvmrt_reader in;
@@ -108,23 +94,6 @@ static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   *left -= 4;
   *out_code = (int)(int32_t)(uint32_t)code;
   return 0;
-}
-
-/* Read and discard the replies that no caller waits for. */
-static int discard_replies(tvmrt_rpc_session* s) {
-  for (; s->unread > 0; --s->unread) {
-    int code;
-    uint64_t left;
-    TVMRT_RETURN_IF_ERROR(read_next(s, &code, &left));
-    TVMRT_RETURN_IF_ERROR(tvmrt__channel_skip(&s->channel, left));
-  }
-  return 0;
-}
-
-/* Replies that no caller waits for precede the wanted one. */
-static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
-  TVMRT_RETURN_IF_ERROR(discard_replies(s));
-  return read_next(s, out_code, left);
 }
 
 /* Return -1. A timeout keeps its error kind; all other errors are an RPCError with the peer's
@@ -158,32 +127,49 @@ static int receive_values(tvmrt_rpc_session* s) {
   return read_values(s, code, left);
 }
 
-/* A long trailing byte array, as in an upload, is sent without a copy. */
-static int write_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
-                         const TVMValue* values, const int* codes, int count, TVMByteArray* tail) {
-  const TVMByteArray* last =
-      count > 0 && codes[count - 1] == kTVMBytes ? values[count - 1].v_handle : NULL;
-  int i;
-  /* a short one is copied, since one part is cheaper to send */
-  if (last != NULL && last->size < TAIL_BYTES) last = NULL;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
-  if (handle != NULL) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(&s->request, 8, *handle));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(&s->request, codes, count));
-  for (i = 0; i < count - (last != NULL); ++i) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_value(&s->request, &values[i], codes[i]));
+/* Send the packets that free something. An error ends the session: its time may be over. */
+static int send_frees(tvmrt_rpc_session* s, const tvmrt_buf* frees) {
+  tvmrt_reader in;
+  if (frees->size == 0) return 0;
+  tvmrt__reader_init(&in, "a request", frees->data, frees->size);
+  while (tvmrt__reader_left(&in) != 0) {
+    const char* packet = frees->data + (frees->size - tvmrt__reader_left(&in));
+    const uint8_t* rest;
+    uint64_t bytes;
+    TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
+    TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(&in, bytes, &rest));
+    TVMRT_RETURN_IF_ERROR(tvmrt__channel_send(&s->channel, packet, (size_t)bytes + 8, NULL, 0));
+    TVMRT_RETURN_IF_ERROR(receive_values(s));
   }
-  if (last == NULL) return 0;
-  *tail = *last;
-  return tvmrt__write_uint(&s->request, 8, last->size);
+  return 0;
+}
+
+/* The session is closed if sending fails part-way. */
+static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_bytes) {
+  tvmrt_buf frees;
+  int rc;
+  if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
+  tvmrt__lock(&s->free_lock);
+  frees = s->frees;
+  memset(&s->frees, 0, sizeof(s->frees));
+  tvmrt__unlock(&s->free_lock);
+  rc = send_frees(s, &frees);
+  tvmrt__buf_free(&frees);
+  tvmrt__rpc_end(&s->request, tail_bytes);
+  if (rc == 0) {
+    rc = tvmrt__channel_send(&s->channel, s->request.data, s->request.size, tail, tail_bytes);
+  }
+  return rc == 0 ? 0 : mark_broken(s);
 }
 
 /* `on_reply` reads the reply under the lock. */
 static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                     const TVMValue* values, const int* codes, int count,
                     tvmrt_rpc_on_reply* on_reply, void* ctx) {
-  TVMByteArray tail = {NULL, 0};
-  TVMRT_RETURN_IF_ERROR(write_request(s, code, handle, values, codes, count, &tail));
-  TVMRT_RETURN_IF_ERROR(send_request(s, tail.data, tail.size));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
+  if (handle != NULL) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(&s->request, 8, *handle));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(&s->request, values, codes, count));
+  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
   TVMRT_RETURN_IF_ERROR(receive_values(s));
   return on_reply == NULL ? 0 : on_reply(s, &s->reply, ctx);
 }
@@ -195,8 +181,9 @@ int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t
   int rc;
   tvmrt__lock(&s->lock);
   rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
-  /* a large buffer is not kept for later replies */
+  /* large buffers are not kept for later requests */
   if (s->body.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&s->body);
+  if (s->request.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&s->request);
   tvmrt__unlock(&s->lock);
   return rc;
 }
@@ -210,13 +197,6 @@ static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, c
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_tensor(&s->request, &t));
   return tvmrt__write_uint(&s->request, 8, bytes);
-}
-
-/* How many of the remaining bytes of a copy go into one packet. */
-static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
-  enum { HEAD_BYTES = 44 + 8 }; /* of a one-dimensional copy */
-  if (s->max_bytes == 0 || left <= s->max_bytes - HEAD_BYTES) return left;
-  return s->max_bytes - HEAD_BYTES;
 }
 
 /* Receive directly into the destination. A reply of another kind is an error of the peer. */
@@ -233,57 +213,44 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : mark_broken(s);
 }
 
-/* Copy in packets of the peer's maximum size; each gets a reply. `remote` is the remote address;
- * `from` or `to` is the local buffer. */
-static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev,
-                         const void* remote, const char* from, char* to, uint64_t bytes) {
-  const bool sends = code == TVMRT_RPC_COPY_TO;
+/* Each part is a packet of at most the peer's limit and gets a reply. */
+int tvmrt__rpc_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* remote,
+                    void* local, uint64_t bytes) {
+  enum { HEAD_BYTES = 44 + 8 }; /* of a one-dimensional copy */
   uint64_t at = 0;
   int rc = 0;
   tvmrt__lock(&s->lock);
   do {
-    const uint64_t part = copy_part(s, bytes - at);
+    const uint64_t limit = s->max_bytes == 0 ? bytes : s->max_bytes - HEAD_BYTES;
+    const size_t part = (size_t)(bytes - at < limit ? bytes - at : limit);
+    char* data = (char*)local + at;
     /* The address is constant and the offset changes, since the peer looks up the address. */
     rc = write_copy(s, code, dev, remote, at, part);
-    if (rc == 0) rc = sends ? send_request(s, from + at, (size_t)part) : send_request(s, NULL, 0);
-    if (rc == 0) rc = sends ? receive_values(s) : receive_copy(s, to + at, part);
+    if (code == TVMRT_RPC_COPY_TO) {
+      if (rc == 0) rc = send_request(s, data, part);
+      if (rc == 0) rc = receive_values(s);
+    } else {
+      if (rc == 0) rc = send_request(s, NULL, 0);
+      if (rc == 0) rc = receive_copy(s, data, part);
+    }
     at += part;
   } while (rc == 0 && at < bytes);
   tvmrt__unlock(&s->lock);
   return rc;
 }
 
-int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
-                       uint64_t bytes) {
-  return copy_in_parts(s, TVMRT_RPC_COPY_TO, dev, to, from, NULL, bytes);
-}
-
-int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
-                         uint64_t bytes) {
-  return copy_in_parts(s, TVMRT_RPC_COPY_FROM, dev, from, NULL, to, bytes);
-}
-
-/* If MAX_UNREAD replies are pending, wait for this one and all before it. */
-static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values, const int* codes,
-                int count) {
-  TVMByteArray tail = {NULL, 0};
-  TVMRT_RETURN_IF_ERROR(write_request(s, code, NULL, values, codes, count, &tail));
-  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
-  if (s->unread >= MAX_UNREAD) return receive_values(s);
-  s->unread++;
-  return 0;
-}
-
-/* Does not wait, since the caller may hold a lock that the peer needs for its answer. Keeps the
- * current error text, since objects are freed while an error is propagated. */
+/* Sends nothing itself, see the head of this file. */
 void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
                      const int* codes, int count) {
-  char* saved = TVMGetLastError()[0] == '\0' ? NULL : tvmrt__strdup(TVMGetLastError());
-  tvmrt__lock(&s->lock);
-  if (!s->closed) (void)post(s, code, values, codes, count);
-  tvmrt__unlock(&s->lock);
-  TVMPackedFuncSetLastError(saved == NULL ? "" : saved);
-  free(saved);
+  tvmrt_buf packet = {NULL, 0, 0};
+  if (tvmrt__rpc_begin(&packet, code) == 0 &&
+      tvmrt__rpc_write_seq(&packet, values, codes, count) == 0) {
+    tvmrt__rpc_end(&packet, 0);
+    tvmrt__lock(&s->free_lock);
+    (void)tvmrt__buf_append(&s->frees, packet.data, packet.size);
+    tvmrt__unlock(&s->free_lock);
+  }
+  tvmrt__buf_free(&packet);
 }
 
 /* The type code is sent as well, as TVM's clients do. */
@@ -317,74 +284,50 @@ int tvmrt__rpc_find_global(tvmrt_rpc_session* s, const char* name, uint64_t* out
 
 /* ---- begin and end ---- */
 
-/* The transport is a board, this process, or a socket. */
-static int open_channel(tvmrt_rpc_session* s) {
-  if (s->board != NULL) {
-    tvmrt__board_channel(s->board, &s->channel);
-    return 0;
-  }
-  if (s->fd < 0) return tvmrt__rpc_local_new(&s->channel, &s->local);
-  tvmrt__channel_over(&s->channel, s->fd);
-  return 0;
-}
-
-/* ctx points to an int64_t. */
-static int take_int(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
-  (void)s;
-  if (reply->count != 2 || reply->codes[1] != kTVMArgInt) {
-    return tvmrt__fail("RPCError: the reply has no integer.");
-  }
-  *(int64_t*)ctx = reply->values[1].v_int64;
-  return 0;
-}
-
-/* Query the board's maximum packet size. */
-static int query_limit(tvmrt_rpc_session* s) {
-  enum { MIN_LIMIT = 64 };
-  uint64_t f = 0;
-  int64_t limit = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_find_global(s, "tvm.rpc.server.GetCRTMaxPacketSize", &f));
-  /* without this function, the board accepts what fits its memory */
-  if (f == 0) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, take_int, &limit));
-  if (limit < MIN_LIMIT) {
-    return tvmrt__fail("RPCError: the board reports an invalid packet size.");
-  }
-  s->max_bytes = (uint64_t)limit;
-  return 0;
-}
-
-/* Only an error in the reply to the first packet matters. A board's line has sent it already. */
-static int first_packets(tvmrt_rpc_session* s) {
-  if (s->board != NULL) return query_limit(s);
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(&s->request));
+/* Only an error in the reply to the first packet matters. */
+static int first_packet(tvmrt_rpc_session* s) {
+  static const char version[] = TVMRT_RPC_VERSION;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, TVMRT_RPC_INIT_SERVER));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(&s->request, version, sizeof(version) - 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(&s->request, NULL, NULL, 0));
   TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
   return receive_values(s);
 }
 
-/* Takes over the connection or the board, also on failure. Until the channel is open the session
- * counts as closed, so that its end sends nothing. */
-int tvmrt__rpc_session_begin(int fd, tvmrt_board* board, tvmrt_rpc_session** out) {
+void tvmrt__rpc_session_limit(tvmrt_rpc_session* s, uint64_t max_bytes) {
+  tvmrt__lock(&s->lock);
+  s->max_bytes = max_bytes;
+  tvmrt__unlock(&s->lock);
+}
+
+/* Until it has a number the session counts as closed, so that its end sends nothing. */
+int tvmrt__rpc_session_begin(int fd, tvmrt_channel_functions functions, tvmrt_rpc_session** out) {
   tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
   *out = NULL;
-  if (s != NULL && tvmrt__mutex_init(&s->lock) != 0) {
+  if (s != NULL && (tvmrt__mutex_init(&s->lock) != 0 || tvmrt__mutex_init(&s->free_lock) != 0)) {
     (void)tvmrt__fail_memory(sizeof(s->lock));
     free(s);
     s = NULL;
   }
   if (s == NULL) {
     tvmrt__socket_close(fd);
-    tvmrt__board_free(board);
     return -1;
   }
   atomic_init(&s->refs, 1);
   s->fd = fd;
-  s->board = board;
+  s->functions = functions;
   s->index = MAX_SESSIONS;
   s->closed = true;
-  if (open_channel(s) == 0 && enter(s) == 0) {
+  if (functions.send == NULL) {
+    tvmrt__channel_over(&s->channel, fd);
+  } else {
+    tvmrt__retain(functions.send);
+    tvmrt__retain(functions.receive);
+    tvmrt__channel_over_functions(&s->channel, &s->functions);
+  }
+  if (enter(s) == 0) {
     s->closed = false;
-    if (first_packets(s) == 0) {
+    if (first_packet(s) == 0) {
       *out = s;
       return 0;
     }
@@ -396,16 +339,16 @@ int tvmrt__rpc_session_begin(int fd, tvmrt_board* board, tvmrt_rpc_session** out
 /* Called on any thread for each object made in the session. */
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s->refs, 1); }
 
-/* An explicit close waits for earlier requests, so that the peer reads all of them. */
-void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
+/* The peer frees what is left with the session. */
+void tvmrt__rpc_session_close(tvmrt_rpc_session* s) {
   tvmrt__lock(&s->lock);
   if (!s->closed) {
-    if (in_order) (void)discard_replies(s);
+    tvmrt__lock(&s->free_lock);
+    s->frees.size = 0;
+    tvmrt__unlock(&s->free_lock);
     if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
     s->closed = true;
     if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
-    tvmrt__rpc_local_free(s->local); /* with its folder, since this may be the interpreter's end */
-    s->local = NULL;
   }
   tvmrt__unlock(&s->lock);
 }
@@ -415,13 +358,14 @@ void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
   /* first: devices must not find a session that is ending */
   leave(s);
-  tvmrt__rpc_session_close(s, false);
-  tvmrt__rpc_local_free(s->local);
-  tvmrt__board_free(s->board);
+  tvmrt__rpc_session_close(s);
+  tvmrt__release(s->functions.send);
+  tvmrt__release(s->functions.receive);
   tvmrt__socket_close(s->fd);
   tvmrt__mutex_free(&s->lock);
+  tvmrt__mutex_free(&s->free_lock);
+  tvmrt__buf_free(&s->frees);
   tvmrt__buf_free(&s->request);
   tvmrt__buf_free(&s->body);
-  tvmrt__rpc_seq_free(&s->reply);
   free(s);
 }

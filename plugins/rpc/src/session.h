@@ -2,7 +2,6 @@
 #ifndef TVMRT_PLUGINS_RPC_SESSION_H_
 #define TVMRT_PLUGINS_RPC_SESSION_H_
 
-#include "board.h"
 #include "channel.h"
 #include "sdk/values.h"
 #include "wire.h"
@@ -10,13 +9,15 @@
 /* Counted by its modules, functions, tensors and memory. Thread-safe. */
 typedef struct tvmrt_rpc_session tvmrt_rpc_session;
 
-/* Begin a session over a board's line, or over a connected socket if `board` is NULL, or with this
- * process itself if `fd` is -1, too. Takes over both, also on failure. */
-int tvmrt__rpc_session_begin(int fd, tvmrt_board* board, tvmrt_rpc_session** out);
+/* Begin a session over functions, which are retained, or over a connected socket if they are NULL.
+ * Takes over the socket, also on failure. */
+int tvmrt__rpc_session_begin(int fd, tvmrt_channel_functions functions, tvmrt_rpc_session** out);
+/* Limit the bytes of the packets of a copy; 0: no limit. */
+void tvmrt__rpc_session_limit(tvmrt_rpc_session* s, uint64_t max_bytes);
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s);
 void tvmrt__rpc_session_release(tvmrt_rpc_session* s);
 /* End the connection; later requests fail. */
-void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order);
+void tvmrt__rpc_session_close(tvmrt_rpc_session* s);
 int tvmrt__rpc_session_index(const tvmrt_rpc_session* s);
 /* Session of a device type, borrowed; NULL with the error text set. */
 tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev);
@@ -31,15 +32,13 @@ tvmrt_rpc_on_reply tvmrt__rpc_take_handle;
 int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                        const TVMValue* values, const int* codes, int count,
                        tvmrt_rpc_on_reply* on_reply, void* ctx);
-/* Copy to or from memory of this process. */
-int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
-                       uint64_t bytes);
-int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
-                         uint64_t bytes);
-/* Send a request of a few values without waiting for the reply; errors are ignored. */
+/* Copy to or from memory of this process: kCopyToRemote or kCopyFromRemote. */
+int tvmrt__rpc_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* remote,
+                    void* local, uint64_t bytes);
+/* Send a request of a few values before the next other request; errors are ignored. */
 void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
                      const int* codes, int count);
-/* Free a remote handle; errors are ignored. */
+/* Free a remote handle before the next request; errors are ignored. */
 void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code);
 
 /* Handle of a global function of the peer; 0: it has none of that name. */

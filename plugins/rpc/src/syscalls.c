@@ -1,4 +1,4 @@
-/* System calls of the protocol: functions by name, memory, streams.
+/* System calls of the protocol: functions by name, and memory.
  *
  * Each reads its arguments from the endpoint, executes and writes the answer. Types are checked
  * first, since clients of several releases send them. Addresses are checked against the session's
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "endpoint.h"
-#include "sdk/modules.h"
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
@@ -43,23 +42,12 @@ static int expect(const tvmrt_rpc_endpoint* ep, int count, const int* codes) {
   return 0;
 }
 
-/* Functions that dereference addresses of this process: a stream, a shape. */
-static bool takes_addresses(const char* name) {
-  return strncmp(name, TVMRT_LOADER_PREFIX, sizeof(TVMRT_LOADER_PREFIX) - 1) == 0 ||
-         strcmp(name, "runtime.TVMArrayAllocWithScope") == 0;
-}
-
 /* The client owns the handle and frees it; 0: no such function. */
 static int get_global(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMStr};
   tvmrt_func* f = NULL;
   uint64_t number = 0;
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
-  if (takes_addresses(ep->args.values[0].v_str)) {
-    return tvmrt__fail(
-        "%s takes addresses of the server's own process, so it cannot be called remotely.",
-        ep->args.values[0].v_str);
-  }
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(ep->args.values[0].v_str, &f));
   if (f == NULL) return reply_handle(ep, 0);
   TVMRT_RETURN_IF_ERROR(
@@ -76,40 +64,13 @@ static int free_handle(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
-/* Uses the runtime's function, so that attributes are equal on both sides of a session. */
-static int get_attribute(tvmrt_rpc_endpoint* ep) {
-  static const int codes[] = {kDLDevice, kTVMArgInt};
-  TVMValue args[3];
-  int kinds[3] = {kTVMArgInt, kTVMArgInt, kTVMArgInt};
-  TVMValue result;
-  int code = kTVMNullptr;
-  TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
-  args[0].v_int64 = ep->args.values[0].v_device.device_type;
-  args[1].v_int64 = ep->args.values[0].v_device.device_id;
-  args[2] = ep->args.values[1];
-  /* called by name, to stay independent of the device module; the result is a number or None, so it
-   * needs no release */
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__global_call("runtime.GetDeviceAttr", args, kinds, 3, &result, &code));
-  return tvmrt__rpc_write_return(&ep->reply, &result, code);
-}
-
-/* There is no device to select; only its existence is checked. */
-static int set_device(tvmrt_rpc_endpoint* ep) {
-  static const int codes[] = {kDLDevice};
-  TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
-  TVMRT_RETURN_IF_ERROR(TVMSetStream((int)ep->args.values[0].v_device.device_type, 0, NULL));
-  return reply_null(ep);
-}
-
 /* The difference cannot overflow, since the allocated size never exceeds the limit. */
 static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64_t alignment,
                     DLDataType hint) {
   void* data = NULL;
-  if (bytes > ep->limits.memory_bytes - ep->memory) {
+  if (bytes > ep->max_memory_bytes - ep->memory) {
     return tvmrt__fail_value("%llu more bytes would exceed the session's limit of %llu bytes.",
-                             (unsigned long long)bytes,
-                             (unsigned long long)ep->limits.memory_bytes);
+                             (unsigned long long)bytes, (unsigned long long)ep->max_memory_bytes);
   }
   /* a page; a larger alignment uses memory that the limit does not count */
   if (alignment > 4096) return tvmrt__fail_value("the alignment must be at most 4096.");
@@ -179,17 +140,6 @@ static int copy_among(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
-/* A session has one stream, NULL, whose work is complete when its answer is sent. */
-static int sync_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
-  static const int codes[] = {kDLDevice};
-  TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
-  if (ep->args.count > 1 && ep->args.codes[1] != kTVMNullptr && ep->args.values[1].v_int64 != 0) {
-    return tvmrt__fail_value("unknown stream: this server has only the default stream.");
-  }
-  TVMRT_RETURN_IF_ERROR(TVMSynchronize((int)ep->args.values[0].v_device.device_type, 0, NULL));
-  return returns_one ? reply_handle(ep, 0) : reply_null(ep);
-}
-
 /* `code` is in range. The arguments are in ep->args; the answer goes to ep->reply. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
   switch (code) {
@@ -197,10 +147,6 @@ int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
       return get_global(ep);
     case TVMRT_RPC_FREE_HANDLE:
       return free_handle(ep);
-    case TVMRT_RPC_SET_DEVICE:
-      return set_device(ep);
-    case TVMRT_RPC_GET_ATTR:
-      return get_attribute(ep);
     case TVMRT_RPC_ALLOC:
       return alloc_data(ep);
     case TVMRT_RPC_ALLOC_SCOPE:
@@ -211,8 +157,9 @@ int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
       return copy_among(ep);
     case TVMRT_RPC_NEW_STREAM:
     case TVMRT_RPC_GET_STREAM:
-      return sync_stream(ep, true);
-    default: /* synchronise, set and free a stream */
-      return sync_stream(ep, false);
+      return reply_handle(ep, 0); /* the default stream, which is the only one */
+    default: /* attributes of devices, which are unknown; selecting the device or a stream; waiting
+                for a stream, whose work is complete when its call is answered */
+      return reply_null(ep);
   }
 }

@@ -1,9 +1,8 @@
 /* Wire format of remote calls.
  *
  * Numbers are little-endian. A value list is a count, the type codes, and the value of each code.
- * Values point into the packet (strings, bytes) or into memory of the list, which is reused for
- * many packets. Everything is checked as untrusted input before memory is allocated: counts against
- * the remaining bytes, ranks against a limit.
+ * Values point into the packet (strings, bytes) or into arrays of the list, which have a fixed size.
+ * Everything is checked as untrusted input.
  *
  * A call of function 5 with the integer 7, as numbers of 8, 4, 8, 4, 4 and 8 bytes:
  *
@@ -12,13 +11,10 @@
  * The length counts the bytes after it. */
 #include "wire.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/tensors.h"
 #include "sdk/values.h"
-
-enum { MAX_VALUES = 65536, OBJECT_KIND = 9 /* a remote object, in packets of 0.16 and later */ };
 
 /* ---- reading ---- */
 
@@ -50,7 +46,7 @@ static int read_dtype(tvmrt_reader* in, DLDataType* out) {
 
 /* The address is the peer's and has not been checked yet. Any extent is accepted here;
  * tvmrt__tensor_bytes() rejects invalid shapes. */
-int tvmrt__rpc_read_tensor(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
+int tvmrt__rpc_read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
   uint64_t data;
   int i;
   memset(out, 0, sizeof(*out));
@@ -58,27 +54,20 @@ int tvmrt__rpc_read_tensor(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
   TVMRT_RETURN_IF_ERROR(read_device(in, &out->device));
   TVMRT_RETURN_IF_ERROR(read_i32(in, &out->ndim));
   TVMRT_RETURN_IF_ERROR(read_dtype(in, &out->dtype));
-  if (out->ndim < 0 || out->ndim > TVMRT_MAX_NDIM) {
-    return tvmrt__reader_fail(in, "a tensor has too many dimensions");
+  if (out->ndim < 0 || out->ndim > TVMRT_MAX_NDIM ||
+      out->ndim > TVMRT_RPC_MAX_EXTENTS - seq->num_extents) {
+    return tvmrt__reader_fail(in, "its tensors have too many dimensions");
   }
   if (data > UINTPTR_MAX)
     return tvmrt__reader_fail(in, "an address does not fit into a pointer of this machine");
   out->data = (void*)(uintptr_t)data;
+  out->shape = &seq->extents[seq->num_extents];
   for (i = 0; i < out->ndim; ++i) {
     uint64_t extent;
     TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &extent));
-    extents[i] = (int64_t)extent;
+    seq->extents[seq->num_extents++] = (int64_t)extent;
   }
   return tvmrt__read_uint(in, 8, &out->byte_offset);
-}
-
-/* The shape pointer is stored as an offset until the buffer has stopped growing. */
-static int read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
-  const size_t at = seq->extents.size;
-  int64_t extents[TVMRT_MAX_NDIM];
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor(in, out, extents));
-  out->shape = (int64_t*)(uintptr_t)at;
-  return tvmrt__buf_append(&seq->extents, extents, (size_t)out->ndim * sizeof(*extents));
 }
 
 /* The bytes stay in the packet, and are valid as long as it. */
@@ -108,15 +97,11 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
       return read_device(in, &value->v_device);
     case kTVMDLTensorHandle:
       value->v_handle = &seq->tensors[i];
-      return read_tensor(in, seq, &seq->tensors[i]);
+      return tvmrt__rpc_read_tensor(in, seq, &seq->tensors[i]);
     case kTVMStr:
     case kTVMBytes:
       value->v_handle = &seq->bytes[i];
       return read_bytes(in, &seq->bytes[i]);
-    case kTVMObjectHandle:
-      TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &number));
-      if (number != OBJECT_KIND) return tvmrt__reader_fail(in, "an object of unknown kind");
-      break;
     case kTVMArgInt:
     case 1: /* an unsigned int */
     case kTVMArgFloat:
@@ -133,66 +118,34 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
   return 0;
 }
 
-/* One block for four arrays, the largest alignment first. Earlier content is discarded. */
-static int reserve(tvmrt_rpc_seq* seq, int count) {
-  const size_t n = (size_t)count;
-  const size_t each =
-      sizeof(*seq->values) + sizeof(*seq->tensors) + sizeof(*seq->bytes) + sizeof(*seq->codes);
-  char* block;
-  if (count <= seq->capacity) return 0;
-  block = tvmrt__alloc(n * each);
-  if (block == NULL) return -1;
-  free(seq->values);
-  seq->values = (TVMValue*)(void*)block;
-  seq->tensors = (DLTensor*)(void*)(seq->values + n);
-  seq->bytes = (TVMByteArray*)(void*)(seq->tensors + n);
-  seq->codes = (int*)(void*)(seq->bytes + n);
-  seq->capacity = count;
-  return 0;
-}
-
 /* The next value has been read by now, so its first byte can be overwritten with the string's
  * NUL. */
-static void finish(tvmrt_rpc_seq* seq) {
+static void end_strings(tvmrt_rpc_seq* seq) {
   int i;
   for (i = 0; i < seq->count; ++i) {
-    if (seq->codes[i] == kTVMDLTensorHandle) {
-      DLTensor* t = &seq->tensors[i];
-      t->shape = (int64_t*)(void*)(seq->extents.data + (size_t)(uintptr_t)t->shape);
-    } else if (seq->codes[i] == kTVMStr) {
-      ((char*)(uintptr_t)seq->bytes[i].data)[seq->bytes[i].size] = '\0';
-      seq->values[i].v_str = seq->bytes[i].data;
-    }
+    if (seq->codes[i] != kTVMStr) continue;
+    ((char*)(uintptr_t)seq->bytes[i].data)[seq->bytes[i].size] = '\0';
+    seq->values[i].v_str = seq->bytes[i].data;
   }
 }
 
-/* On failure the list is empty and reusable. The packet must have one writable byte after its end,
- * for the NUL of a trailing string. */
+/* On failure the list is empty. */
 int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   int32_t count;
   int i;
   seq->count = 0;
-  seq->extents.size = 0;
+  seq->num_extents = 0;
   TVMRT_RETURN_IF_ERROR(read_i32(in, &count));
-  if (count < 0 || count > MAX_VALUES || (size_t)count > tvmrt__reader_left(in) / 4) {
-    return tvmrt__reader_fail(in, "there are more values than bytes, or more than 65536");
+  if (count < 0 || count > TVMRT_RPC_MAX_VALUES) {
+    return tvmrt__reader_fail(in, "it has more than 256 values");
   }
-  TVMRT_RETURN_IF_ERROR(reserve(seq, count));
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(&seq->extents, 0));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_i32(in, &seq->codes[i]));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_value(in, seq, i));
   /* A packet contains one list and nothing after it. */
   if (tvmrt__reader_left(in) != 0) return tvmrt__reader_fail(in, "bytes are left over");
   seq->count = count;
-  finish(seq);
+  end_strings(seq);
   return 0;
-}
-
-/* The list is empty and reusable afterwards. Strings belong to the packet and are not freed. */
-void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq) {
-  free(seq->values);
-  tvmrt__buf_free(&seq->extents);
-  memset(seq, 0, sizeof(*seq));
 }
 
 /* ---- writing ---- */
@@ -262,7 +215,7 @@ static int write_bytes(tvmrt_buf* out, const char* data, size_t size) {
 }
 
 /* `code` was checked by prepare() or set by the server, so it is always a code of the protocol. */
-int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code) {
+static int write_value(tvmrt_buf* out, const TVMValue* value, int code) {
   const TVMByteArray* bytes = value->v_handle;
   switch (code) {
     case kTVMNullptr:
@@ -278,31 +231,20 @@ int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code) {
       return write_bytes(out, value->v_str, strlen(value->v_str));
     case kTVMBytes:
       return write_bytes(out, bytes->data, bytes->size);
-    case kTVMObjectHandle:
-      TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, OBJECT_KIND));
-      return tvmrt__write_uint(out, 8, (uint64_t)value->v_int64);
     default:
       return tvmrt__write_uint(out, 8, (uint64_t)value->v_int64);
   }
 }
 
-/* All codes precede the values, so that a reader knows the types first. */
-int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count) {
+/* All codes precede the values, so that a reader knows the types first. On failure `out` contains a
+ * part of the list. */
+int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
   int i;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)count));
   for (i = 0; i < count; ++i) {
     TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)codes[i]));
   }
-  return 0;
-}
-
-/* Inverse of tvmrt__rpc_read_seq(). On failure `out` contains a part of the list. */
-int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
-  int i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(out, codes, count));
-  for (i = 0; i < count; ++i) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_value(out, &values[i], codes[i]));
-  }
+  for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(write_value(out, &values[i], codes[i]));
   return 0;
 }
 
@@ -310,15 +252,4 @@ int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* code
 int tvmrt__rpc_write_return(tvmrt_buf* out, const TVMValue* value, int code) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_RETURN));
   return tvmrt__rpc_write_seq(out, value, &code, 1);
-}
-
-/* First packet of a session: the protocol version, and no arguments, since the peer is the machine
- * that serves. */
-int tvmrt__rpc_write_init(tvmrt_buf* out) {
-  static const char version[] = TVMRT_RPC_VERSION;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_INIT_SERVER));
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, version, sizeof(version) - 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(out, NULL, 0));
-  tvmrt__rpc_end(out, 0);
-  return 0;
 }

@@ -7,14 +7,10 @@
 
 #include "sdk/base.h"
 
-#define TVMRT_RPC_MAGIC 0x000ff271
-#define TVMRT_RPC_DUPLICATE 0x000ff272
-#define TVMRT_RPC_MISMATCH 0x000ff273
 #define TVMRT_RPC_VERSION "0.8.0" /* sent and expected by every release from 0.8 to 0.18 */
 #define TVMRT_RPC_SESSION_MASK 128
 
 typedef enum {
-  TVMRT_RPC_NONE = 0,
   TVMRT_RPC_SHUTDOWN = 1,
   TVMRT_RPC_INIT_SERVER = 2,
   TVMRT_RPC_CALL = 3,
@@ -25,60 +21,49 @@ typedef enum {
   TVMRT_RPC_COPY_ACK = 8,
   TVMRT_RPC_GET_GLOBAL = 9,
   TVMRT_RPC_FREE_HANDLE = 10,
-  TVMRT_RPC_SET_DEVICE = 11,
-  TVMRT_RPC_GET_ATTR = 12,
   TVMRT_RPC_ALLOC = 13,
   TVMRT_RPC_FREE_DATA = 14,
-  TVMRT_RPC_SYNC = 15,
   TVMRT_RPC_COPY_REMOTE = 16,
   TVMRT_RPC_ALLOC_SCOPE = 17,
   TVMRT_RPC_NEW_STREAM = 18,
-  TVMRT_RPC_FREE_STREAM = 19,
-  TVMRT_RPC_SET_STREAM = 20,
   TVMRT_RPC_GET_STREAM = 21
 } tvmrt_rpc_code;
 
 enum { TVMRT_RPC_PACKET_HEAD_BYTES = 12 };
 
+enum { TVMRT_RPC_MAX_VALUES = 256, TVMRT_RPC_MAX_EXTENTS = 1024 /* of all tensors */ };
+
 /*
  * Values of a packet. Strings and bytes point into the packet, which is modified: each string gets
  * a NUL. Handles and tensor addresses are stored as received, in v_int64 and `data`; they must be
- * looked up before use. Zero-initialised means empty; the memory is reused for the next packet.
+ * looked up before use.
  */
 typedef struct tvmrt_rpc_seq {
   int count;
-  TVMValue* values;
-  int* codes;
-  DLTensor* tensors;   /* one per value; set for tensors */
-  TVMByteArray* bytes; /* one per value */
-  int capacity;
-  tvmrt_buf extents; /* of all tensors */
+  int num_extents;
+  TVMValue values[TVMRT_RPC_MAX_VALUES];
+  int codes[TVMRT_RPC_MAX_VALUES];
+  DLTensor tensors[TVMRT_RPC_MAX_VALUES];   /* one per value; set for tensors */
+  TVMByteArray bytes[TVMRT_RPC_MAX_VALUES]; /* one per value */
+  int64_t extents[TVMRT_RPC_MAX_EXTENTS];
 } tvmrt_rpc_seq;
 
 /* Read a list up to the end of the packet; the byte after the end must be writable. */
 int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* out);
-void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq);
-
-/* Read a tensor without its shape, and its extents, at most TVMRT_MAX_NDIM. */
-int tvmrt__rpc_read_tensor(tvmrt_reader* in, DLTensor* out, int64_t* extents);
+/* Read a tensor, whose extents are stored in those of `seq`. */
+int tvmrt__rpc_read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out);
 
 /* Begin a packet in `out`, which is cleared. End it with the number of bytes that follow
  * separately. */
 int tvmrt__rpc_begin(tvmrt_buf* out, tvmrt_rpc_code code);
 void tvmrt__rpc_end(tvmrt_buf* out, uint64_t more);
 
-/* Write a value of a protocol code. Devices lose their session number. */
-int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code);
+/* Devices lose their session number. */
 int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t);
 /* Memory as a tensor of bytes; the element type is only known to the tensor's owner. */
 DLTensor tvmrt__rpc_bytes(DLDevice dev, const void* data, int64_t* bytes);
-/* Write `count` and the type codes. */
-int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count);
 /* Write a complete list. */
 int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
 /* Begin an answer with one value, without a preceding type. */
 int tvmrt__rpc_write_return(tvmrt_buf* out, const TVMValue* value, int code);
-/* Write the first packet of a session. */
-int tvmrt__rpc_write_init(tvmrt_buf* out);
-
 #endif

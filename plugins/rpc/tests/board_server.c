@@ -14,15 +14,6 @@
   static int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
                   void* resource_handle)
 
-/* () -> number of calls */
-PACKED(count) {
-  static int64_t calls;
-  (void)args, (void)type_codes, (void)num_args, (void)resource_handle;
-  out->v_int64 = ++calls;
-  *out_code = kTVMArgInt;
-  return 0;
-}
-
 /* (value) -> the value, if it is a number, a string or bytes */
 PACKED(echo) {
   (void)resource_handle;
@@ -63,8 +54,8 @@ PACKED(crash) {
   _exit(0);
 }
 
-static const TVMCPackedFunc functions[] = {count, crash, echo, rest, sum};
-static const char* const names[] = {"count", "crash", "echo", "rest", "sum"};
+static const TVMCPackedFunc functions[] = {crash, echo, rest, sum};
+static const char* const names[] = {"crash", "echo", "rest", "sum"};
 static struct timespec started;
 
 tvm_crt_error_t TVMPlatformTimerStart(void) {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,10 +30,10 @@ def register_functions() -> None:
         "test_rpc.nothing": lambda: None,
         "test_rpc.adder": lambda x: lambda y: x + y,
         "test_rpc.fail": _fail,
+        "test_rpc.crash": os.abort,
         "test_rpc.array": lambda n: tvmrt.nd.array(np.arange(n, dtype="float32")),
         "test_rpc.sum": lambda t: float(t.numpy().sum()),
         "test_rpc.same": lambda x: x,
-        "test_rpc.length": len,
         "test_rpc.how_many": lambda *values: len(values),
     }
     for name, function in functions.items():
@@ -57,11 +58,8 @@ def texts(*values: str) -> bytes:
 class Raw:
     """Client that sends and receives raw bytes."""
 
-    def __init__(self, port: int, key: str = KEY) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        text = f"client:{key}".encode()
-        self.send(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
-        self.greeting = self.read(4)
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -70,9 +68,7 @@ class Raw:
         return read_exactly(self.socket, size)
 
     def begin(self) -> Raw:
-        """Read the rest of the greeting, and begin the session."""
-        (size,) = struct.unpack("<i", self.read(4))
-        self.key = self.read(size)
+        """Begin the session."""
         init = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
         assert self.ask(init) == VOID
         return self
@@ -89,11 +85,33 @@ class Raw:
         assert answer[8:20] == struct.pack("<iii", 4, 1, 3)
         return struct.unpack("<Q", answer[20:])[0]
 
-    def __enter__(self) -> Raw:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
+@contextlib.contextmanager
+def connected(port: int, key: str = KEY) -> Iterator[Raw]:
+    """Connect to a server; `greeting` is the first word of its answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        client, text = Raw(sock), f"client:{key}".encode()
+        client.send(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
+        client.greeting = client.read(4)
+        if client.greeting == bytes.fromhex("71f20f00"):
+            text = f"server:{KEY}".encode()
+            assert client.read(4 + len(text)) == struct.pack("<i", len(text)) + text
+        yield client
+
+
+@contextlib.contextmanager
+def served() -> Iterator[Raw]:
+    """Return a client whose session a thread of this process serves."""
+    register_functions()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(60)
+        loop = tvmrt.get_global_func("rpc.ServerLoop")
+        thread = threading.Thread(target=loop, args=[theirs.fileno()])
+        thread.start()
+        yield Raw(ours)
+        ours.shutdown(socket.SHUT_WR)
+        thread.join()
 
 
 def begun(begin: Callable[[float], T]) -> T:
@@ -131,7 +149,7 @@ class FakeServer:
         self.listener.close()
 
 
-def start_server(**options) -> rpc.Server:
+def start_server(**options: Any) -> rpc.Server:
     """A server with the functions above."""
     register_functions()
     return rpc.Server(port=0, key=KEY, silent=True, **options)

@@ -106,21 +106,10 @@ def test_a_server_is_handed_out_one_client_after_the_other(tracker):
         assert remote.get_function("test_rpc.add_one")(number) == number + 1
         assert line.summary()["queue_info"] == {rpc_case.KEY: {"free": 0, "pending": 0}}
         remote.close()
-    assert line.request_and_run(
-        rpc_case.KEY, lambda r: r.get_function("test_rpc.add_one")(1)
-    ) == 2  # fmt: skip
     server.terminate()
     while line.summary()["server_info"]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def test_tracker_that_is_not_there_is_named():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))  # nothing listens there
-        port = free.getsockname()[1]
-        with pytest.raises(ConnectionRefusedError, match=f"127.0.0.1:{port}.*tvmrt rpc tracker"):
-            rpc.connect_tracker("127.0.0.1", port, seconds=0.1)
 
 
 def test_whole_message_has_one_timeout(tracker, monkeypatch):

@@ -150,15 +150,6 @@ tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
   return TVMRT_FRAME_MORE;
 }
 
-/* The minimum: doubled bytes may add to it. A reader that waits for exactly this many bytes never
- * waits for a byte that is not sent. */
-size_t tvmrt__frame_missing_bytes(const tvmrt_frame_reader* r) {
-  if (r->part == PART_LENGTH) return LENGTH_BYTES - r->have;
-  if (r->part == PART_PAYLOAD) return r->length - r->have + CRC_BYTES;
-  if (r->part == PART_CRC) return CRC_BYTES - r->have;
-  return 1;
-}
-
 /* 0 means that there is no session. */
 uint8_t tvmrt__frame_next_nonce(uint8_t nonce) {
   const uint32_t next = ((((uint32_t)nonce << 5) | ((uint32_t)nonce >> 5)) + 1u) & 0xffu;

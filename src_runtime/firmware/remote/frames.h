@@ -1,5 +1,5 @@
 /* Frames: messages over a line that may lose or change bytes, each with length and checksum, in the
- * format of microTVM. Part of both runtimes, firmware and host.
+ * format of microTVM.
  *
  *     ff fd   length: u32   payload   checksum: u16
  *
@@ -58,8 +58,6 @@ void tvmrt__frame_reader_init(tvmrt_frame_reader* r, void* payload, size_t capac
 /* Take the next byte. WHOLE: `length` bytes of `payload` are a message, until the next byte is
  * taken. Damaged, incomplete and oversized frames are skipped. */
 tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte);
-/* Minimum number of bytes until a frame can be complete. */
-size_t tvmrt__frame_missing_bytes(const tvmrt_frame_reader* r);
 
 /* The next nonce of a session: from 1 to 255. */
 uint8_t tvmrt__frame_next_nonce(uint8_t nonce);

@@ -49,7 +49,6 @@ MAY_INCLUDE = {
         "core",
         "tensors",
         "modules",
-        "firmware/remote/frames.h",
     },
     "python/src": set(),
 }

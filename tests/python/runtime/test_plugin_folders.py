@@ -72,7 +72,7 @@ def test_build_without_plugins_omits_their_runtime_parts(tree, tmp_path):
     subprocess.run(["ninja", "-C", tmp_path, library], check=True, stdout=subprocess.DEVNULL)
     assert _rows(tmp_path) == []
     assert _has(tmp_path / library, "runtime.NumThreads")
-    assert not _has(tmp_path / library, "rpc.Connect")
+    assert not _has(tmp_path / library, "rpc.ServerLoop")
     refused = _set_up(tree, tmp_path / "other", "-Dplugins=nobody")
     assert refused.returncode != 0
     assert "there is no folder plugins/nobody with a meson.build" in refused.stdout

@@ -44,7 +44,7 @@ def need_servers() -> None:
 
 def run(port: int, library: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Return the outputs of a compiled network on the server at that port."""
-    options = {"rpc": f"127.0.0.1:{port}", "rpc_tracker": None, "rpc_key": "", "rpc_wait": None}
+    options = {"rpc": f"127.0.0.1:{port}", "rpc_tracker": None, "rpc_key": ""}
     place = plugin.find("connections", "--rpc")().open(options)
     try:
         return list(place.open(library, None).run(inputs))

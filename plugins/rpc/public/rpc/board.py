@@ -9,6 +9,7 @@ from typing import Any
 from tvmrt.error import TVMError
 from tvmrt.runtime.packed_func import get_global_func
 
+from .board_frames import BoardPackets
 from .board_lines import Line, open_line
 from .client import RPCSession
 
@@ -28,16 +29,20 @@ class BoardSession(RPCSession):
     """
 
     def __init__(self, line: Line, start: float, answer: float, retry: float) -> None:
-        connect = get_global_func("micro._rpc_connect")
-        micros = [int(seconds * 1e6) for seconds in (retry, start, answer)]
         try:
-            module = connect(line.name, line.send, line.receive, *micros, None, False)
+            packets = BoardPackets(line, start, answer, retry)
+            module = get_global_func("rpc.ClientSession")(packets.send, packets.receive)
         except BaseException:
             line.close()
             raise
         super().__init__(module)
         # Without a finaliser, QEMU and the board's session would outlive the interpreter.
         self._disconnect = weakref.finalize(self, _disconnect, module["CloseRPCConnection"], line)
+        try:
+            limit = module["tvm.rpc.server.GetCRTMaxPacketSize"]
+        except AttributeError:  # the board accepts what fits its memory
+            return
+        get_global_func("rpc.SetPacketLimit")(module, limit())
 
     def close(self) -> None:
         """End the session, reset the board and close the line."""

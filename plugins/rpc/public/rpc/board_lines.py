@@ -6,13 +6,11 @@ needs, have it, so another package would only add a dependency.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import shutil
+import socket
 import subprocess
-import tempfile
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,63 +21,50 @@ DEFAULT_BAUD = 115200
 
 
 class Line:
-    """Pair of file descriptors connected to a board.
+    """Connection to a board.
 
     Parameters
     ----------
     name
         Name of the line in error messages.
-    source, sink
-        Descriptors to read from and to write to; they may be equal.
+    descriptor
+        Non-blocking descriptor to read from and to write to.
     close
         Called once, by close() or when the object is released.
-    why_ended
-        Returns the reason why the line ended, or "".
     """
 
-    def __init__(
-        self,
-        name: str,
-        source: int,
-        sink: int,
-        close: Callable[[], object],
-        why_ended: Callable[[], str] = str,
-    ) -> None:
-        self.name = name
-        self._source, self._sink, self._why_ended = source, sink, why_ended
+    def __init__(self, name: str, descriptor: int, close: Callable[[], object]) -> None:
+        self.name, self._descriptor = name, descriptor
         self._close = weakref.finalize(self, close)
 
-    def send(self, data: bytes, microseconds: int | None = None) -> int:
-        """Send all bytes and return their number; ConnectionError if they are not taken."""
-        end = time.monotonic() + (10 if microseconds is None else microseconds / 1e6)
+    def send(self, data: bytes) -> None:
+        """Send all bytes; ConnectionError if they are not taken within ten seconds."""
         left = memoryview(data)
         while left:
             self._check_open()
-            _, ready, _ = select.select([], [self._sink], [], max(0.0, end - time.monotonic()))
-            if not ready:
+            if not select.select([], [self._descriptor], [], 10)[1]:
                 raise ConnectionError(f"{self.name} does not accept data; check the connection")
             try:
-                left = left[os.write(self._sink, left) :]
+                left = left[os.write(self._descriptor, left) :]
             except BlockingIOError:
                 continue
             except OSError as error:
-                raise self._connection_error() from error
-        return len(data)
+                raise ConnectionError(f"{self.name} has ended") from error
 
-    def receive(self, max_bytes: int, microseconds: int | None = None) -> bytes:
+    def receive(self, max_bytes: int, seconds: float) -> bytes:
         """Return at most `max_bytes` bytes; none if none have come in time. Raises ConnectionError
         at the end of the line."""
         self._check_open()
-        seconds = None if microseconds is None else microseconds / 1e6
-        ready, _, _ = select.select([self._source], [], [], seconds)
+        if not select.select([self._descriptor], [], [], seconds)[0]:
+            return b""
         try:
-            data = os.read(self._source, max_bytes) if ready else b""
+            data = os.read(self._descriptor, max_bytes)
         except BlockingIOError:
             return b""
         except OSError as error:
-            raise self._connection_error() from error
-        if ready and not data:
-            raise self._connection_error()
+            raise ConnectionError(f"{self.name} has ended") from error
+        if not data:
+            raise ConnectionError(f"{self.name} has ended")
         return data
 
     def close(self) -> None:
@@ -89,10 +74,6 @@ class Line:
     def _check_open(self) -> None:
         if not self._close.alive:
             raise ConnectionError(f"{self.name} is closed")
-
-    def _connection_error(self) -> ConnectionError:
-        more = self._why_ended()
-        return ConnectionError(f"{self.name} has ended" + (f": {more}" if more else ""))
 
 
 def open_line(address: str) -> Line:
@@ -132,7 +113,7 @@ def open_line(address: str) -> Line:
     except termios.error as error:
         os.close(fd)
         raise ValueError(f"{path} is not a serial port: {error.args[-1]}") from error
-    return Line(address, fd, fd, lambda: os.close(fd))
+    return Line(address, fd, lambda: os.close(fd))
 
 
 def _make_raw(termios: Any, fd: int, speed: int) -> None:
@@ -156,27 +137,20 @@ def start_emulator(command: Sequence[str], image: str, shift: int) -> Line:
     """
     if shutil.which(command[0]) is None:
         raise FileNotFoundError(f"{command[0]} is not installed; it emulates the board")
-    log_file = tempfile.TemporaryFile()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
     process = subprocess.Popen(
         [
             *command, "-display", "none", "-monitor", "none", "-icount", f"shift={shift}",
             "-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line", "-kernel", image,
         ],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log_file,
+        stdin=theirs.fileno(), stdout=theirs.fileno(),
     )  # fmt: skip
-    assert process.stdin is not None and process.stdout is not None
-    sink, source = process.stdin, process.stdout
-    os.set_blocking(sink.fileno(), False)
+    theirs.close()
 
     def close() -> None:
         process.kill()
         process.wait()
-        for stream in (sink, source, log_file):
-            with contextlib.suppress(OSError):
-                stream.close()
+        ours.close()
 
-    def why_ended() -> str:
-        log_file.seek(0)
-        return log_file.read().decode(errors="replace").strip()[-300:]
-
-    return Line(command[0], source.fileno(), sink.fileno(), close, why_ended)
+    return Line(command[0], ours.fileno(), close)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import time
-import weakref
 from typing import Any, Callable
 
 from tvmrt.error import TVMError
@@ -14,7 +14,10 @@ from tvmrt.runtime.module import Module
 from tvmrt.runtime.packed_func import PackedFunc, get_global_func
 
 from . import messages
-from .files import SessionFolder
+from .server import DUPLICATE, MAGIC, MAX_KEY_BYTES, MISMATCH, fork_session
+
+CONNECT_SECONDS = 60
+"""For a server's answer; it may be busy with another client."""
 
 __all__ = ["LocalSession", "RPCSession", "TrackerSession", "connect", "connect_tracker"]
 
@@ -29,9 +32,6 @@ class RPCSession:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._index = get_global_func("rpc.SessTableIndex")(module)
-        self._functions: dict[str, PackedFunc] = {}
-
-    # ---- functions and modules ----
 
     def get_function(self, name: str) -> PackedFunc:
         """Return a global function of the server.
@@ -43,32 +43,17 @@ class RPCSession:
         """
         return self._module.get_function(name)
 
-    def _cached_function(self, name: str) -> PackedFunc:
-        if name not in self._functions:
-            self._functions[name] = self.get_function(f"tvm.rpc.server.{name}")
-        return self._functions[name]
-
     def system_lib(self) -> Module:
         """Return the module of the code linked into the server."""
         return self.get_function("runtime.SystemLib")()
 
     def load_module(self, path: str) -> Module:
-        """Load an uploaded file.
+        """Load an uploaded file by its name; the module's functions run on the server.
 
-        Parameters
-        ----------
-        path
-            The name of the uploaded file.
-
-        Returns
-        -------
-        Module
-            Its functions run on the server. They take numbers, strings, bytes, and tensors and
-            devices of the session.
+        They take and return numbers, strings, bytes, and tensors, devices, modules and functions of
+        the session.
         """
-        return self._cached_function("load_module")(path)
-
-    # ---- files ----
+        return self.get_function("tvm.rpc.server.load_module")(path)
 
     def upload(self, data: Any, target: str | None = None) -> None:
         """Send a file to the session's folder on the server.
@@ -87,28 +72,11 @@ class RPCSession:
             target = target or os.path.basename(os.fspath(data))
             with open(data, "rb") as file:
                 data = file.read()
-        self._cached_function("upload")(target, data)
-
-    def download(self, path: str) -> bytearray:
-        """Return the content of a file in the session's folder."""
-        return bytearray(self._cached_function("download")(path))
-
-    def remove(self, path: str) -> None:
-        """Delete a file in the session's folder."""
-        self._cached_function("remove")(path)
-
-    def listdir(self, path: str = "") -> list[str]:
-        """Return the sorted names of the files in the session's folder."""
-        return sorted(filter(None, str(self._cached_function("listdir")(path)).split(",")))
-
-    # ---- devices ----
+        self.get_function("tvm.rpc.server.upload")(target, data)
 
     def device(self, dev_type: str | int | Device, dev_id: int = 0) -> Device:
         """Return a device of the server."""
-        if isinstance(dev_type, Device):
-            local = dev_type
-        else:
-            local = device(dev_type, dev_id)
+        local = dev_type if isinstance(dev_type, Device) else device(dev_type, dev_id)
         mask = RPC_SESSION_MASK * (self._index + 1)
         return Device(local.device_type % RPC_SESSION_MASK + mask, local.device_id)
 
@@ -128,28 +96,13 @@ class RPCSession:
 
 
 class LocalSession(RPCSession):
-    """Session of this process with itself, to test remote code locally.
+    """Session with a copy of this process, to test remote code locally.
 
-    The latest session has the files of this process.
+    Functions that are registered before it begins can be called.
     """
 
     def __init__(self) -> None:
-        super().__init__(get_global_func("rpc.LocalSession")())
-        folder = SessionFolder()
-        folder.register()
-        # Without a finaliser, the session's folder would outlive the interpreter.
-        self._disconnect = weakref.finalize(
-            self, _disconnect, self._module["CloseRPCConnection"], folder
-        )
-
-    def close(self) -> None:
-        """End the session now, and remove its files."""
-        self._disconnect()
-
-
-def _disconnect(close: Callable[[], None], folder: SessionFolder) -> None:
-    close()
-    folder.close()
+        super().__init__(get_global_func("rpc.ClientSession")(fork_session()))
 
 
 def connect(
@@ -181,21 +134,38 @@ def connect(
     """
     if session_timeout:
         key += f" -timeout={session_timeout}"
-    return RPCSession(get_global_func("rpc.Connect")(url, port, key))
+    try:
+        sock = socket.create_connection((url, port), CONNECT_SECONDS)
+        with sock:
+            _send_key(sock, f"client:{key}".encode(), f"{url}:{port}", key)
+            sock.settimeout(None)  # calls may take long
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            descriptor = sock.detach()  # from here on the session's
+    except OSError as error:
+        raise TVMError(f"RPCError: cannot connect to {url}:{port}: {error}") from error
+    return RPCSession(get_global_func("rpc.ClientSession")(descriptor))
+
+
+def _send_key(sock: socket.socket, text: bytes, where: str, key: str) -> None:
+    """Exchange keys with a server; TVMError if it refuses, or is not a server."""
+    end = time.monotonic() + CONNECT_SECONDS
+    sock.sendall(struct.pack("<ii", MAGIC, len(text)) + text)
+    (answer,) = struct.unpack("<i", messages.read_exactly(sock, 4, end))
+    if answer == DUPLICATE:
+        raise TVMError(f"RPCError: {where}: the server already have key={key} in use")
+    if answer == MISMATCH:
+        raise TVMError(f"RPCError: {where}: cannot find server that matches key={key}")
+    (size,) = struct.unpack("<i", messages.read_exactly(sock, 4, end)) if answer == MAGIC else (-1,)
+    if not 0 <= size <= MAX_KEY_BYTES:
+        raise TVMError(f"RPCError: {where} is not TVM RPC server")
+    messages.read_exactly(sock, size, end)
 
 
 class TrackerSession:
-    """Connection to a tracker, which assigns servers by key; made by connect_tracker().
-
-    Attributes
-    ----------
-    wait_timeout
-        Maximum seconds that request() waits for a free server; None, the default: no limit.
-    """
+    """Connection to a tracker, which assigns servers by key; made by connect_tracker()."""
 
     def __init__(self, addr: tuple[str, int]) -> None:
         self._addr = addr
-        self.wait_timeout: float | None = None
         self._socket: socket.socket | None = None
         self._connect()
 
@@ -210,12 +180,10 @@ class TrackerSession:
             self._socket.close()
             self._socket = None
 
-    def _ask(self, *message: Any, end: float | None = None) -> Any:
-        """Send a message and return the answer; OSError if it is not complete at time `end`."""
+    def _ask(self, *message: Any) -> Any:
         connected = self._connect() if self._socket is None else self._socket
         connected.sendall(messages.encode(list(message)))
-        connected.settimeout(None)
-        return messages.receive(connected, end)
+        return messages.receive(connected)
 
     def summary(self) -> dict[str, Any]:
         """Return the tracker's state: ``server_info``, and ``queue_info`` by key."""
@@ -255,49 +223,19 @@ class TrackerSession:
             Seconds after which the server ends the session; 0: no limit.
         max_retry
             How often an unreachable server is replaced by another.
-
-        Raises
-        ------
-        TimeoutError
-            If no server was free within `wait_timeout`.
         """
         last: Exception | None = None
-        wait = self.wait_timeout
-        end = None if wait is None else time.monotonic() + wait
         for _ in range(max_retry):
             try:
-                status, found = self._ask(messages.REQUEST, key, "", priority, end=end)
+                status, found = self._ask(messages.REQUEST, key, "", priority)
                 if status != messages.SUCCESS:
                     raise TVMError(f"RPCError: the tracker refuses: {found}")
                 host, port, match_key = found
                 return connect(host, port, match_key, session_timeout)
             except (OSError, TVMError) as error:
                 self.close()
-                if end is not None and time.monotonic() >= end:
-                    tracker = ":".join(map(str, self._addr))
-                    raise TimeoutError(
-                        f"no server with the key '{key}' was free within {wait:g} s at the tracker "
-                        f"{tracker}"
-                    ) from error
                 last = error
         raise TVMError(f"Cannot request {key} after {max_retry} retry, last_error:{last}")
-
-    def request_and_run(
-        self,
-        key: str,
-        func: Callable[[RPCSession], Any],
-        priority: int = 1,
-        session_timeout: float = 0,
-        max_retry: int = 2,
-    ) -> Any:
-        """Call a function with a session; retry with another session if it breaks."""
-        last: Exception | None = None
-        for _ in range(max_retry):
-            try:
-                return func(self.request(key, priority, session_timeout))
-            except TVMError as error:
-                last = error
-        raise TVMError(f"Failed to run on {key} after {max_retry} retry, last_error:{last}")
 
 
 def connect_tracker(url: str, port: int, seconds: float = 60) -> TrackerSession:

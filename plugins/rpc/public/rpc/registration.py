@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import struct
+import socket
+import time
 from typing import Any, Callable
+
+from tvmrt.error import TVMError
 
 from . import messages
 
 __all__ = ["Registration"]
 
 POLL_SECONDS = 0.5
-"""Between two looks at whether the server is free, and whether its one-time key was assigned."""
+"""Between two calls of update()."""
 RETRY_SECONDS = 5
 CLAIM_POLLS = 12
 """For a client with an assigned key to connect; then another key is offered."""
@@ -20,7 +22,7 @@ ANSWER_SECONDS = 10
 
 
 class Registration:
-    """Registration of a server at a tracker; run() keeps it up to date.
+    """Registration of a server at a tracker; update() keeps it up to date.
 
     Parameters
     ----------
@@ -34,50 +36,51 @@ class Registration:
 
     def __init__(self, tracker: tuple[str, int], key: str, address: tuple[str | None, int]) -> None:
         self._tracker, self._key, self._address = tracker, key, address
+        self._socket: socket.socket | None = None
+        self._retry_time = 0.0
+        self._claimed = 0  # calls of update() since the tracker assigned the key
         self.match_key: str | None = None
         """The key that the next client must send; None: no client is expected."""
 
-    async def run(self, is_free: Callable[[], bool], log: Callable[[str], None]) -> None:
-        """Offer one-time keys while the server is free, and connect again after errors."""
-        while True:
-            try:
-                connecting = asyncio.open_connection(*self._tracker)
-                self._reader, writer = await asyncio.wait_for(connecting, ANSWER_SECONDS)
-                self._writer = writer
-                try:
-                    await self._offer_keys(is_free, log)
-                finally:
-                    writer.close()  # so that the tracker forgets the server
-            except (OSError, EOFError, ValueError, asyncio.TimeoutError):
-                log("the tracker does not answer; it is tried again")
-            self.match_key = None
-            await asyncio.sleep(RETRY_SECONDS)
+    def update(self, log: Callable[[str], object]) -> None:
+        """Offer a one-time key, or another if its client does not connect.
 
-    async def _offer_keys(self, is_free: Callable[[], bool], log: Callable[[str], None]) -> None:
-        word = struct.pack("<i", messages.MAGIC)
-        self._writer.write(word)
-        if await asyncio.wait_for(self._reader.readexactly(4), ANSWER_SECONDS) != word:
-            raise ValueError("it is not a tracker")
+        Called while the server waits for a client. It connects again after errors.
+        """
+        if self._socket is None and time.monotonic() < self._retry_time:
+            return
         host, port = self._address
-        await self._tell(messages.UPDATE_INFO, {"key": f"server:{self._key}", "addr": [host, port]})
-        log("registered at the tracker")
-        claimed = 0  # looks since the tracker assigned the key
-        while True:
-            if self.match_key is None and is_free():
-                key, claimed = f"{self._key}:{secrets.token_hex(8)}", 0
-                await self._tell(messages.PUT, self._key, [port, key], host)
+        try:
+            if self._socket is None:
+                self._socket = messages.connect(self._tracker, ANSWER_SECONDS)
+                info = {"key": f"server:{self._key}", "addr": [host, port]}
+                self._tell(messages.UPDATE_INFO, info)
+                log("registered at the tracker")
+            if self.match_key is None:
+                key, self._claimed = f"{self._key}:{secrets.token_hex(8)}", 0
+                self._tell(messages.PUT, self._key, [port, key], host)
                 self.match_key = key
-            elif self.match_key is not None:
-                is_offered = self.match_key in await self._ask(messages.PENDING)
-                claimed = 0 if is_offered else claimed + 1
-                if claimed > CLAIM_POLLS:
+            elif self.match_key not in self._ask(messages.PENDING):
+                self._claimed += 1
+                if self._claimed > CLAIM_POLLS:
                     self.match_key = None
-            await asyncio.sleep(POLL_SECONDS)
+        except (OSError, ValueError, TVMError):
+            log("the tracker does not answer; it is tried again")
+            self.close()  # so that the tracker forgets the server
+            self._retry_time = time.monotonic() + RETRY_SECONDS
 
-    async def _ask(self, *message: Any) -> Any:
-        self._writer.write(messages.encode(list(message)))
-        return await asyncio.wait_for(messages.read(self._reader), ANSWER_SECONDS)
+    def close(self) -> None:
+        """End the connection; the tracker forgets the server."""
+        self.match_key = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
-    async def _tell(self, *message: Any) -> None:
-        if await self._ask(*message) != messages.SUCCESS:
+    def _ask(self, *message: Any) -> Any:
+        assert self._socket is not None
+        self._socket.sendall(messages.encode(list(message)))
+        return messages.receive(self._socket, time.monotonic() + ANSWER_SECONDS)
+
+    def _tell(self, *message: Any) -> None:
+        if self._ask(*message) != messages.SUCCESS:
             raise ValueError("the tracker refuses this server")

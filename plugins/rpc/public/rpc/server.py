@@ -1,162 +1,100 @@
 """RPC server: one process listens, and one process per session serves its client.
 
-The listening process reads no more than the keys of clients, and ends sessions whose time is over.
-A crash or an invalid packet ends only the session of that client.
+Clients are served one after the other. The listening process reads no more than their keys, and
+ends sessions whose time is over. A crash or an invalid packet ends only the session of that client.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
+import select
 import signal
 import socket
 import struct
 import sys
+import time
 import weakref
-from typing import Any, Callable
+from typing import Callable, NoReturn
 
-from tvmrt.runtime.module import load_module
 from tvmrt.runtime.packed_func import get_global_func
 
 from .files import SessionFolder
-from .registration import Registration
+from .messages import read_exactly
+from .registration import POLL_SECONDS, Registration
 
-__all__ = ["Listener", "Server"]
+__all__ = ["Listener", "Server", "fork_session"]
 
-MAGIC, MISMATCH = 0xFF271, 0xFF273
+MAGIC, DUPLICATE, MISMATCH = 0xFF271, 0xFF272, 0xFF273
 MAX_KEY_BYTES = 4096
 GREET_SECONDS = 5
 """For a client to send its whole key."""
-MAX_PEERS = 128
-"""Connections that have not sent the key; then the oldest one is closed for the next."""
-MAX_SESSIONS = 64
-OUT_OF_TIME = "RPCSessionTimeoutError: the time of the session is over."
+EXCEPTION = 5
+OUT_OF_TIME = b"RPCSessionTimeoutError: the time of the session is over."
 
 
 class Listener:
     """Listening server; run() serves.
 
-    Parameters
-    ----------
-    host, port, port_end
-        The address to listen at: the first port that is free; 0: any.
-    key
-        The key that clients must send.
-    tracker
-        A tracker to register with, as text or (host, port).
-    custom_addr
-        The address that the tracker gives to clients.
-    log
-        Called with each line of the log.
-    max_sessions
-        How many clients are served at a time; further ones wait.
-    idle_seconds, session_seconds
-        Time of a session without a message, and in all; 0: no limit.
+    The parameters are those of :class:`Server`; `log` is called with each line of the log.
     """
 
     def __init__(
         self,
-        host: str = "127.0.0.1",
-        port: int = 9090,
-        port_end: int = 9199,
+        host: str,
+        port: int,
+        port_end: int = 0,
+        tracker_addr: str | tuple[str, int] | None = None,
         key: str = "",
-        tracker: Any = None,
         custom_addr: str | None = None,
-        log: Callable[[str], None] | None = None,
-        max_sessions: int = 1,
-        idle_seconds: float = 0.0,
         session_seconds: float = 0.0,
+        log: Callable[[str], object] = str,
     ) -> None:
         if not hasattr(os, "fork"):
             raise OSError("this system has no fork(), which RPC servers need; use another one")
         if len(key) > 100 or key != "".join(key.split()):
             raise ValueError("a key must have at most 100 characters and no spaces")
-        if not 1 <= max_sessions <= MAX_SESSIONS:
-            raise ValueError(f"at most {MAX_SESSIONS} sessions can be open at a time")
-        address = _address(tracker)
-        self._key, self._log, self._max_sessions = key, log or (lambda line: None), max_sessions
-        self._idle_seconds, self._session_seconds = idle_seconds, session_seconds
+        address = _address(tracker_addr)
+        self._key, self._log, self._session_seconds = key, log, session_seconds
         self._socket = listen(host, port, port_end)
-        self._socket.setblocking(False)
         self.host, self.port = host, self._socket.getsockname()[1]
         self._registration = (
             Registration(address, key, (custom_addr, self.port)) if address else None
         )
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_stopping = False
-        self._greeting: dict[Any, None] = {}  # tasks, in order of arrival
-        self._open: set[socket.socket] = {self._socket}  # a session's process closes them
 
-    def run(self) -> None:
-        """Serve until stop(); all sessions are ended then."""
-        asyncio.run(self._serve())
-
-    def stop(self) -> None:
-        """Make run() return; callable from any thread and from signal handlers."""
-        self._is_stopping = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stopped.set)
+    def run(self) -> NoReturn:
+        """Serve until an exception, such as KeyboardInterrupt; it ends the session."""
+        while True:
+            if self._registration is not None:
+                self._registration.update(self._log)
+            wait = POLL_SECONDS if self._registration else None
+            if select.select([self._socket], [], [], wait)[0]:
+                with contextlib.suppress(OSError), self._socket.accept()[0] as stream:
+                    self._serve_client(stream)
 
     def close(self) -> None:
-        """Stop listening. Must not be called during run()."""
+        """Stop listening."""
         self._socket.close()
-
-    async def _serve(self) -> None:
-        self._free = asyncio.Semaphore(self._max_sessions)
-        self._stopped = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        tasks = [self._loop.create_task(self._accept(self._loop))]
         if self._registration is not None:
-            registered = self._registration.run(lambda: not self._free.locked(), self._log)
-            tasks.append(self._loop.create_task(registered))
-        if not self._is_stopping:
-            await self._stopped.wait()
-        self._loop, self._is_stopping = None, False  # run() may be called again
+            self._registration.close()
 
-    # ---- clients before their sessions ----
-
-    async def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        while True:
-            try:
-                stream, _ = await loop.sock_accept(self._socket)
-            except OSError:  # the client has gone, or there are no descriptors
-                await asyncio.sleep(0.1)
-                continue
-            if len(self._greeting) >= MAX_PEERS:
-                oldest = next(iter(self._greeting))
-                del self._greeting[oldest]
-                oldest.cancel()
-            self._greeting[loop.create_task(self._serve_client(stream))] = None
-            await asyncio.sleep(0)  # it begins: a task that is cancelled before would close nothing
-
-    async def _serve_client(self, stream: socket.socket) -> None:
-        self._open.add(stream)
-        task = asyncio.current_task()
+    def _serve_client(self, stream: socket.socket) -> None:
         try:
-            stream.setblocking(False)
-            seconds = await asyncio.wait_for(self._read_key(stream), GREET_SECONDS)
-            self._greeting.pop(task, None)
-            async with self._free:
-                await self._run_session(stream, seconds)
-        except asyncio.TimeoutError:
-            self._log("a client sent no key in time")
+            seconds = self._read_key(stream, time.monotonic() + GREET_SECONDS)
+            limits = [s for s in (seconds, self._session_seconds) if 0 < s < 1e9]
+            self._run_session(stream, min(limits, default=None))
         except (OSError, ValueError) as error:
             self._log(f"no session for a client: {error}")
-        finally:
-            self._greeting.pop(task, None)
-            self._open.remove(stream)
-            stream.close()
 
-    async def _read_key(self, stream: socket.socket) -> float:
+    def _read_key(self, stream: socket.socket, end: float) -> float:
         """Check the key; return the seconds that the client wants for its session, 0: no limit."""
-        magic, size = struct.unpack("<Ii", await _read(stream, 8))
+        magic, size = struct.unpack("<Ii", read_exactly(stream, 8, end))
         if magic != MAGIC or not 0 <= size <= MAX_KEY_BYTES:
             raise ValueError("it does not speak the protocol")
-        key, *options = (await _read(stream, size)).decode(errors="replace").split() or [""]
+        key, *options = read_exactly(stream, size, end).decode(errors="replace").split() or [""]
         expected = self._registration.match_key if self._registration else self._key
         if expected is None or key != f"client:{expected}":
-            await asyncio.get_running_loop().sock_sendall(stream, struct.pack("<I", MISMATCH))
+            stream.sendall(struct.pack("<I", MISMATCH))
             raise ValueError("it sent a wrong key")
         if self._registration is not None:
             self._registration.match_key = None  # it is valid for one client
@@ -166,83 +104,68 @@ class Listener:
                     return float(option[9:])
         return 0
 
-    # ---- sessions ----
-
-    async def _run_session(self, stream: socket.socket, seconds: float) -> None:
+    def _run_session(self, stream: socket.socket, seconds: float | None) -> None:
         """Serve a client by a process, whose end of a socket pair closes when it ends."""
-        limits = [s for s in (seconds, self._session_seconds) if 0 < s < 1e9]
         folder = SessionFolder()
+        name = f"server:{self._key}".encode()
+        stream.sendall(struct.pack("<ii", MAGIC, len(name)) + name)
+        stream.settimeout(None)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end, theirs = socket.socketpair()
-        self._open.add(end)
+        # until the process can be ended; an exception of a handler in fork() would be lost, too
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        process = os.fork()
+        if process == 0:
+            self.close()  # so that the tracker notices the end of the server
+            end.close()
+            _serve_session(stream, folder)
+        is_running = True
         try:
-            end.setblocking(False)
-            process = os.fork()
-            if process == 0:
-                self._serve_session(stream, theirs, folder)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             theirs.close()
             self._log(f"session {process} has begun")
-            await self._await_end(process, end, stream, min(limits, default=None))
+            is_running = not select.select([end], [], [], seconds)[0]
         finally:
-            self._open.remove(end)
-            end.close()
-            theirs.close()
-            folder.close()
-
-    async def _await_end(
-        self, process: int, end: socket.socket, stream: socket.socket, seconds: float | None
-    ) -> None:
-        """Wait until a session's process ends; after its time, kill it and answer its client."""
-        is_killed = True
-        try:
-            await asyncio.wait_for(asyncio.get_running_loop().sock_recv(end, 1), seconds)
-            is_killed = False
-        except asyncio.TimeoutError:
-            os.kill(process, signal.SIGKILL)  # first: two writers would mix their packets
-            stream.settimeout(1)
-            with contextlib.suppress(Exception):
-                get_global_func("rpc.ReturnException")(stream.fileno(), OUT_OF_TIME)
-        finally:
-            if is_killed:  # also as the server ends
+            if is_running:
                 os.kill(process, signal.SIGKILL)
-            self._log(f"session {process} {_reap(process)}")
-
-    def _serve_session(
-        self, connection: socket.socket, end: socket.socket, folder: SessionFolder
-    ) -> None:
-        """Serve in the forked process, then exit. The client cannot reach other connections."""
-        status = 1
-        try:
-            # The server ends its sessions at Ctrl-C; its handlers must not run here.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            for each in self._open - {connection}:
-                each.close()
-            folder.register()
-            connection.settimeout(GREET_SECONDS)
-            name = f"server:{self._key}".encode()
-            connection.sendall(struct.pack("<ii", MAGIC, len(name)) + name)
-            connection.settimeout(None)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._idle_seconds:
-                whole, part = divmod(self._idle_seconds, 1)
-                limit = struct.pack("@ll", int(whole), int(part * 1e6))
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-            get_global_func("rpc.ServerLoop")(connection.fileno())
-            status = 0
-        finally:  # the parent logs the status
             end.close()
-            os._exit(status)
+            self._log(f"session {process} {_reap(process)}")
+            folder.close()
+        if is_running:
+            stream.settimeout(1)
+            text = struct.pack("<iiQ", 1, 11, len(OUT_OF_TIME)) + OUT_OF_TIME
+            stream.sendall(struct.pack("<Qi", 4 + len(text), EXCEPTION) + text)
 
 
-async def _read(stream: socket.socket, size: int) -> bytes:
-    """Read exactly so many bytes: later ones belong to the session."""
-    received = b""
-    while len(received) < size:
-        part = await asyncio.get_running_loop().sock_recv(stream, size - len(received))
-        if not part:
-            raise ConnectionError("it has gone")
-        received += part
-    return received
+def _serve_session(connection: socket.socket, folder: SessionFolder) -> NoReturn:
+    """Serve a client in the forked process, then exit."""
+    status = 1
+    try:
+        # The server ends its sessions at Ctrl-C; its handlers must not run here.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        folder.register()
+        get_global_func("rpc.ServerLoop")(connection.fileno())
+        status = 0
+    finally:  # the parent logs the status
+        folder.close()
+        os._exit(status)
+
+
+def fork_session() -> int:
+    """Fork a process that serves one session; return the descriptor of its client."""
+    folder = SessionFolder()
+    ours, theirs = socket.socketpair()
+    process = os.fork()
+    if process == 0:
+        ours.close()
+        if os.fork() != 0:  # so that the client need not wait for the server
+            os._exit(0)
+        _serve_session(theirs, folder)
+    theirs.close()
+    os.waitpid(process, 0)
+    return ours.detach()
 
 
 def _reap(process: int) -> str:
@@ -256,7 +179,7 @@ def _reap(process: int) -> str:
     return "has ended" if status == 0 else "has ended, without a word of its client"
 
 
-def _address(tracker: Any) -> tuple[str, int] | None:
+def _address(tracker: str | tuple[str, int] | None) -> tuple[str, int] | None:
     """Return a tracker's address, given as text or as (host, port)."""
     if not tracker:
         return None
@@ -275,7 +198,7 @@ def listen(host: str, port: int, port_end: int) -> socket.socket:
             raise ValueError(f"{tried} is not a port; ports are 0 to 65535")
         try:
             family = socket.getaddrinfo(host, tried, type=socket.SOCK_STREAM)[0][0]
-            return socket.create_server((host, tried), family=family, backlog=MAX_PEERS)
+            return socket.create_server((host, tried), family=family, backlog=128)
         except socket.gaierror as error:
             raise OSError(f"the address of {host} cannot be found: {error.strerror}") from error
         except OSError as error:
@@ -297,18 +220,16 @@ class Server:
         The first port to try, and the one after the last.
     is_proxy
         Must be False: there is no proxy.
-    key
-        The key that clients must send; a tracker lists the server by it.
     tracker_addr
         (host, port) of a tracker to register with.
-    load_library
-        Libraries to load first, separated by colons.
+    key
+        The key that clients must send; a tracker lists the server by it.
     custom_addr
         The address that the tracker gives to clients.
     silent
         Whether to discard the log; otherwise it goes to standard error.
-    limits
-        Limits of :class:`tvmrt.rpc.server.Listener`, such as `max_sessions`.
+    session_seconds
+        Time of a session; 0: no limit.
 
     Attributes
     ----------
@@ -322,42 +243,37 @@ class Server:
         port: int = 9091,
         port_end: int = 9199,
         is_proxy: bool = False,
-        tracker_addr: tuple[str, int] | None = None,
+        tracker_addr: str | tuple[str, int] | None = None,
         key: str = "",
-        load_library: str | None = None,
         custom_addr: str | None = None,
         silent: bool = False,
-        **limits: Any,
+        session_seconds: float = 0.0,
     ) -> None:
         if is_proxy:
             raise ValueError("is_proxy must be False: tvmrt has no proxy; use ssh -R or a VPN")
-        log = None if silent else (lambda line: print(line, file=sys.stderr, flush=True))
-        listener = Listener(host, port, port_end, key, tracker_addr, custom_addr, log, **limits)
+        log = str if silent else (lambda line: print(line, file=sys.stderr, flush=True))
+        options = port_end, tracker_addr, key, custom_addr, session_seconds, log
+        listener = Listener(host, port, *options)
         self.host, self.port = host, listener.port
-        libraries = load_library.split(":") if load_library else []
-        self._process = os.fork()
-        if self._process == 0:
-            _serve(listener, libraries)
+        process = os.fork()
+        if process == 0:
+            _serve(listener)
         listener.close()
-        self._end = weakref.finalize(self, _terminate, self._process)
+        self._end = weakref.finalize(self, _terminate, process)
 
     def terminate(self) -> None:
         """End the server and its sessions."""
         self._end()
 
 
-def _serve(listener: Listener, libraries: list[str]) -> None:
-    """Run the server in the forked process, then exit."""
-    status = 1
+def _serve(listener: Listener) -> NoReturn:
+    """Run the server in the forked process until SIGTERM or SIGINT, then exit."""
     try:
-        signal.signal(signal.SIGTERM, lambda *_: listener.stop())
-        signal.signal(signal.SIGINT, lambda *_: listener.stop())
-        kept = [load_module(path) for path in libraries]
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         listener.run()
-        del kept
-        status = 0
     finally:
-        os._exit(status)
+        os._exit(0)
 
 
 def _terminate(process: int) -> None:

@@ -66,14 +66,22 @@ class _Connection:
         """Handle a message; raise if it is malformed."""
         code, *args = message
         if code == messages.PUT:
-            self.put(*args)
+            key, (port, match_key), *custom_addr = args
+            queue = self.queues[str(key)]
+            self.match_keys.add(str(match_key))
+            host = next(filter(None, custom_addr), self.peer)
+            queue.free.append((self, (str(host), int(port), str(match_key))))
+            self.send(messages.SUCCESS)
+            queue.match()
         elif code == messages.REQUEST:
             key, _, priority = args
             queue = self.queues[str(key)]
             queue.waiting.append((-int(priority), next(ORDER), self))
             queue.match()
         elif code == messages.UPDATE_INFO:
-            self.update_info(*args)
+            host, port = args[0]["addr"]
+            self.info = {"key": str(args[0]["key"]), "addr": [host or self.peer, int(port)]}
+            self.send(messages.SUCCESS)
         elif code == messages.SUMMARY:
             self.send([messages.SUCCESS, self.summary()])
         elif code == messages.PENDING:
@@ -81,30 +89,13 @@ class _Connection:
         else:
             self.send(messages.SUCCESS if code == messages.PING else messages.FAIL)
 
-    def put(self, key: str, registration: Any, custom_addr: str | None = None) -> None:
-        """Register a free server: its port, and the one-time key that its next client must send."""
-        port, match_key = int(registration[0]), str(registration[1])
-        queue = self.queues[str(key)]
-        self.match_keys.add(match_key)
-        queue.free.append((self, (str(custom_addr or self.peer), port, match_key)))
-        self.send(messages.SUCCESS)
-        queue.match()
-
-    def update_info(self, info: dict[str, Any]) -> None:
-        """Record the peer's key and the address it listens at."""
-        if "addr" in info:
-            host, port = info["addr"]
-            info["addr"] = [host or self.peer, int(port)]
-        self.info.update({name: info[name] for name in ("key", "addr") if name in info})
-        self.send(messages.SUCCESS)
-
     def summary(self) -> dict[str, Any]:
         """Return the answer to a SUMMARY message."""
         queues = {
             key: {"free": len(queue.free), "pending": len(queue.waiting)}
             for key, queue in self.queues.items()
         }
-        servers = [i for i in (one.info for one in self.others) if "server:" in i.get("key", "")]
+        servers = [one.info for one in self.others if one.info]
         return {"queue_info": queues, "server_info": servers}
 
     def forget(self) -> None:

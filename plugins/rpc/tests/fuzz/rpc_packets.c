@@ -37,7 +37,6 @@ static void step(tvmrt_rpc_endpoint* ep, pipes* p, const record* r) {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const uint8_t init[] = {5, 0, 0, 0, 0, 0, 0, 0, '0', '.', '8', '.', '0', 0, 0, 0, 0};
-  static const tvmrt_rpc_limits limits = {1 << 16, 1 << 20, 64};
   record r = {TVMRT_RPC_INIT_SERVER, init, sizeof(init)};
   tvmrt_rpc_endpoint ep;
   tvmrt_channel ch;
@@ -46,7 +45,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   enter_rpc();
   enter_served_functions();
   tvmrt__channel_init(&ch, &pipes_kind, &p);
-  tvmrt__rpc_endpoint_begin(&ep, &ch, &limits);
+  tvmrt__rpc_endpoint_begin(&ep, &ch);
+  ep.max_packet_bytes = 1 << 16;
+  ep.max_memory_bytes = 1 << 20;
   step(&ep, &p, &r);
   while (!ep.ended && next_record(&data, &size, &r)) step(&ep, &p, &r);
   tvmrt__rpc_endpoint_end(&ep);

@@ -42,7 +42,7 @@ static const tvmrt_channel_kind pipes_kind = {pipes_send, pipes_receive};
 
 /* Whether there are bytes that the server has not parsed yet. */
 static inline int pipes_wait(const tvmrt_rpc_endpoint* ep, const pipes* p) {
-  return !ep->ended && (p->at < p->in.size || ep->channel->begin < ep->channel->end);
+  return !ep->ended && p->at < p->in.size;
 }
 
 TVMRT_NATIVE(served_echo) {

@@ -1,0 +1,147 @@
+"""Test servers: keys, time limits, logs, and refused clients and options."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import sys
+import time
+
+import pytest
+from rpc_case import KEY, VOID, begun, connected, packet, register_functions
+
+from tvmrt import rpc
+from tvmrt.error import TVMError
+from tvmrt.rpc.messages import read_exactly
+from tvmrt.rpc.server import Listener
+
+INIT = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
+
+
+@contextlib.contextmanager
+def serving(**options):
+    """Start a server that logs to standard error."""
+    server = rpc.Server(**{"port": 0, "key": KEY, **options})
+    try:
+        yield server
+    finally:
+        server.terminate()
+
+
+def client_with_key(port: int) -> socket.socket:
+    """Return a client that has sent the key and waits for the reply."""
+    text = f"client:{KEY}".encode()
+    sock = socket.create_connection(("127.0.0.1", port), timeout=60)
+    sock.sendall(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
+    return sock
+
+
+def test_log(capfd):
+    with serving(session_seconds=60) as server:
+        for key, timeout in ((KEY, 40), (f"{KEY} -other=1", 0), (KEY, -1)):
+            remote = rpc.connect("127.0.0.1", server.port, key, session_timeout=timeout)
+            assert remote.get_function("runtime.NumThreads")() > 0
+            remote.close()
+        with connected(server.port, "other") as client:
+            assert client.greeting == bytes.fromhex("73f20f00")
+            assert client.socket.recv(1) == b""
+    lines = capfd.readouterr().err.splitlines()
+    for begin, end in zip(lines[:6:2], lines[1:6:2]):
+        assert begin.endswith("has begun") and end == begin.replace("begun", "ended")
+    assert lines[6:] == ["no session for a client: it sent a wrong key"]
+
+
+def test_sessions_wait_for_each_other_and_end_with_the_server(capfd):
+    with serving() as server:
+        with connected(server.port) as first, client_with_key(server.port) as second:
+            first.begin()
+            second.settimeout(0.1)
+            with pytest.raises(TimeoutError if sys.version_info >= (3, 10) else socket.timeout):
+                second.recv(1)  # no reply while the first session is open
+            first.send(packet(1))
+            second.settimeout(60)
+            assert read_exactly(second, 15 + len(KEY)).endswith(KEY.encode())
+            second.sendall(INIT)
+            assert read_exactly(second, len(VOID)) == VOID
+            server.terminate()
+            assert second.recv(1) == b""
+    assert "ended by signal 9" in capfd.readouterr().err.splitlines()[-1]
+
+
+def test_a_byte_now_and_then_does_not_prolong_the_greeting(monkeypatch):
+    monkeypatch.setattr("tvmrt.rpc.server.GREET_SECONDS", 0.5)
+    with serving(silent=True) as server:
+        peer = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        peer.sendall(struct.pack("<ii", 0xFF271, 4096))
+        peer.settimeout(0.05)
+        start = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < start + 60:
+                peer.sendall(b"c")
+                with contextlib.suppress(socket.timeout):
+                    assert peer.recv(1) == b""
+                    break
+        assert 0.4 < time.monotonic() - start < 30
+        rpc.connect("127.0.0.1", server.port, KEY).close()  # the next one is served
+
+
+def test_tracked_server_rejects_clients_before_it_has_a_key():
+    tracker = {"tracker_addr": "127.0.0.1:9", "silent": True}
+    with serving(**tracker) as server, connected(server.port) as client:
+        assert client.greeting == bytes.fromhex("73f20f00")
+
+
+def test_the_time_of_a_session_ends():
+    """The server's limit, and the client's."""
+
+    def end(seconds):
+        with serving(session_seconds=seconds) as server, connected(server.port) as client:
+            return client.begin().read(60)
+
+    assert b"RPCSessionTimeoutError" in begun(end)
+    register_functions()
+    with serving(silent=True) as server:
+
+        def begin(seconds):
+            remote = rpc.connect("127.0.0.1", server.port, KEY, session_timeout=seconds)
+            add = remote.get_function("test_rpc.add_one")
+            assert add(1) == 2
+            return add
+
+        add = begun(begin)
+        with pytest.raises(TVMError, match="RPCSessionTimeoutError"):
+            for _ in range(10000):
+                time.sleep(0.01)
+                add(1)
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"key": "a b"}, "a key must have at most 100 characters"),
+        ({"tracker_addr": "desk:x"}, "the tracker 'desk:x' must be given as HOST:PORT"),
+        ({"host": "no such host.invalid"}, "the address of no such host.invalid cannot be found"),
+        ({"port": 70000}, "70000 is not a port"),
+    ],
+)
+def test_invalid_options(options, text):
+    with pytest.raises((OSError, ValueError), match=text):
+        Listener(**{"host": "127.0.0.1", "port": 0, **options})
+
+
+def test_no_folder_for_uploads(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr("tempfile.mkdtemp", lambda prefix: os.mkdir(tmp_path / "no" / prefix))
+    with serving() as server, client_with_key(server.port) as client:
+        assert client.recv(1) == b""
+    log = capfd.readouterr().err
+    assert log.startswith("no session for a client: cannot make a folder for")
+    assert log.endswith("set TMPDIR\n")
+
+
+def test_ports_in_use():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"cannot listen at 127.0.0.1:{port}"):
+            Listener("127.0.0.1", port)
