@@ -99,10 +99,10 @@ def read_exactly(board, size: int) -> bytes:
 
 def read_payload(board) -> bytes:
     """Return the payload of the next frame."""
-    reader, payload = FrameReader(), None
-    while payload is None:
-        payload = reader.take(board.recv(1)[0])
-    return payload
+    reader, payloads = FrameReader(), []
+    while not payloads:
+        payloads += reader.take(board.recv(1))
+    return payloads[0]
 
 
 INIT = bytes.fromhex("10 00000000000000 02000000 0000000000000000 00000000".replace(" ", ""))
@@ -115,8 +115,11 @@ def test_frames_equal_tvm():
     assert frame(bytes.fromhex("21000001")).hex() == "fffd0400000021000001d198"
     payload, reader = bytes(range(256)) * 3, FrameReader()
     damaged = frame(payload)[:-1] + b"\0"
-    received = damaged + b"\xff\xfd\xff\xff\xff\xff\xff\xff\xff\xff" + frame(payload)
-    assert [each for each in map(reader.take, received) if each is not None] == [payload]
+    oversized = b"\xff\xfd\xff\xff\xff\xff\xff\xff\xff\xff"
+    received = b"noise\xff" + damaged + frame(payload)[:99] + oversized + frame(payload) * 2
+    assert list(reader.take(received)) == [payload] * 2
+    byte_by_byte = [each for byte in received for each in reader.take(bytes([byte]))]
+    assert byte_by_byte == [payload] * 2
 
 
 def test_session_bytes_equal_microtvm(start):

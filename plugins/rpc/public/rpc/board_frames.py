@@ -7,9 +7,11 @@ both sides choose, and the type of the message. A lost or damaged frame ends the
 
 from __future__ import annotations
 
+import re
 import struct
 import time
 from binascii import crc_hqx
+from collections.abc import Iterator
 
 from tvmrt.error import TVMError
 
@@ -24,56 +26,43 @@ LONG_CALL = 60
 MAX_PAYLOAD_BYTES = 1 << 16
 
 
+FRAME = re.compile(rb"\xff\xfd((?:[^\xff]|\xff\xff)*)", re.DOTALL)
+
+
+def _escape(data: bytes) -> bytes:
+    return data.replace(b"\xff", b"\xff\xff")
+
+
 def frame(payload: bytes) -> bytes:
     """Return the frame of a payload."""
-    escaped = (struct.pack("<I", len(payload)) + payload).replace(b"\xff", b"\xff\xff")
-    text = b"\xff\xfd" + escaped
-    return text + struct.pack("<H", crc_hqx(text, 0xFFFF)).replace(b"\xff", b"\xff\xff")
+    text = b"\xff\xfd" + _escape(struct.pack("<I", len(payload)) + payload)
+    return text + _escape(struct.pack("<H", crc_hqx(text, 0xFFFF)))
 
 
 class FrameReader:
     """Parser of frames; damaged and oversized ones are skipped."""
 
     def __init__(self) -> None:
-        self._is_escape = False
-        self._raw: bytearray | None = None  # the frame as received; None: not in a frame
-        self._data = bytearray()  # the frame without its start and doubled bytes
-        self._end, self._crc = 0, 0
+        self._received = b""
 
-    def take(self, byte: int) -> bytes | None:
-        """Take the next byte; return the payload if it completes a frame."""
-        if self._is_escape:
-            self._is_escape = False
-            if byte == 0xFD:
-                self._raw, self._data, self._end = bytearray(b"\xff\xfd"), bytearray(), 0
-            if byte == 0xFF and self._raw is not None:
-                self._raw.append(byte)
-                return self._add(byte)
-            return None
-        if byte == 0xFF:
-            self._is_escape = True
-            if self._raw is not None:
-                self._raw.append(byte)
-            return None
-        if self._raw is None:
-            return None
-        self._raw.append(byte)
-        return self._add(byte)
-
-    def _add(self, byte: int) -> bytes | None:
-        self._data.append(byte)
-        count = len(self._data)
-        if count == 4:
-            self._end = 4 + int.from_bytes(self._data, "little")
-            if self._end > MAX_PAYLOAD_BYTES:
-                self._raw = None
-        if self._raw is not None and count == self._end:
-            self._crc = crc_hqx(bytes(self._raw), 0xFFFF)
-        if count < 4 or count < self._end + 2:
-            return None
-        self._raw = None
-        is_intact = int.from_bytes(self._data[self._end :], "little") == self._crc
-        return bytes(self._data[4 : self._end]) if is_intact else None
+    def take(self, data: bytes) -> Iterator[bytes]:
+        """Add received bytes; yield the payloads of the frames that are complete."""
+        self._received += data
+        while (match := FRAME.search(self._received)) is not None:
+            content = match[1].replace(b"\xff\xff", b"\xff")
+            end = 4 + int.from_bytes(content[:4], "little")
+            if len(content) >= end + 2:
+                payload = content[4:end]
+                text = frame(payload)
+                is_intact = self._received.startswith(text, match.start())
+                self._received = self._received[match.start() + (len(text) if is_intact else 2) :]
+                if is_intact:
+                    yield payload
+            elif match.end() < len(self._received) - 1 or end > MAX_PAYLOAD_BYTES:
+                self._received = self._received[match.start() + 2 :]  # its end was lost
+            else:
+                return
+        self._received = self._received[-1:]  # it may begin a frame
 
 
 class BoardPackets:
@@ -92,7 +81,7 @@ class BoardPackets:
 
     def __init__(self, line: Line, start: float, answer: float, retry: float) -> None:
         self._line, self._start, self._answer, self._retry = line, start, answer, retry
-        self._reader, self._bytes = FrameReader(), b""
+        self._reader, self._payloads = FrameReader(), list[bytes]()
         self._id, self._log = b"\0\0", ""
         self._inbox = bytearray()
         self._deadline: float | None = None  # of the answer to a request; None: none is expected
@@ -154,16 +143,13 @@ class BoardPackets:
 
     def _read(self, end: float) -> bytes:
         """Return the payload of the next frame; b"" if none is complete at the time `end`."""
-        while True:
-            for at, byte in enumerate(self._bytes):
-                payload = self._reader.take(byte)
-                if payload is not None and len(payload) >= 3:
-                    self._bytes = self._bytes[at + 1 :]
-                    return payload
+        while not self._payloads:
             left = end - time.monotonic()
-            self._bytes = self._line.receive(4096, max(0.0, left))
+            received = self._line.receive(4096, max(0.0, left))
+            self._payloads += [each for each in self._reader.take(received) if len(each) >= 3]
             if left <= 0:
-                return b""
+                break
+        return self._payloads.pop(0) if self._payloads else b""
 
     def _write(self, kind: int, body: bytes) -> None:
         self._line.send(frame(self._id + bytes([kind]) + body))

@@ -1,7 +1,102 @@
 /* Packets of a client: each one gets one reply, and no address outside of the session's memory
-   is used. */
+   is used. The server's side of the session reads and writes bytes in memory. */
+#include <tvm/runtime/plugin.h>
+
+#include "core/function.h"
+#include "endpoint.h"
 #include "rpc_records.h"
-#include "rpc_server.h"
+#include "tensors/tensor.h"
+
+/* The plug-in is linked into the program. */
+extern const tvmrt_plugin tvmrt_plugin_table_rpc;
+
+static void enter_rpc(void) { FUZZ_REQUIRE(tvmrt_plugin_enter(&tvmrt_plugin_table_rpc) == 0); }
+
+/* Received and sent bytes: the `self` of a channel of `pipes_kind`. */
+typedef struct pipes {
+  tvmrt_buf in;
+  size_t at;
+  tvmrt_buf out;
+} pipes;
+
+static int pipes_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
+                      size_t tail_bytes) {
+  pipes* p = ch->self;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&p->out, head, head_bytes));
+  return tvmrt__buf_append(&p->out, tail, tail_bytes);
+}
+
+static int pipes_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
+  pipes* p = ch->self;
+  *got = p->in.size - p->at < capacity ? p->in.size - p->at : capacity;
+  if (*got != 0) memcpy(out, p->in.data + p->at, *got);
+  p->at += *got;
+  return 0;
+}
+
+static const tvmrt_channel_kind pipes_kind = {pipes_send, pipes_receive};
+
+/* Whether there are bytes that the server has not parsed yet. */
+static int pipes_wait(const tvmrt_rpc_endpoint* ep, const pipes* p) {
+  return !ep->ended && p->at < p->in.size;
+}
+
+TVMRT_NATIVE(served_echo) {
+  TVMRT_ARGS("f");
+  if (num_args == 0 || type_codes[0] == kTVMDLTensorHandle) return 0;
+  return tvmrt_func_return(&args[0], type_codes[0], out, out_code);
+}
+
+TVMRT_NATIVE(served_array) {
+  static const int64_t shape[] = {2, 3};
+  const DLDataType type = {kDLFloat, 32, 1};
+  const DLDevice cpu = {kDLCPU, 0};
+  tvmrt_tensor* t = tvmrt__tensor_alloc(shape, 2, type, cpu);
+  TVMRT_ARGS("a");
+  if (t != NULL) memset(t->dl.data, 0, 24);
+  return tvmrt__ret_object(out, out_code, t == NULL ? NULL : &t->base);
+}
+
+/* Access all elements of a tensor, which is where the session may write. */
+TVMRT_NATIVE(served_fill) {
+  int i;
+  TVMRT_ARGS("t");
+  for (i = 0; i < num_args; ++i) {
+    uint64_t bytes;
+    if (type_codes[i] != kTVMDLTensorHandle) continue;
+    TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(args[i].v_handle, &bytes));
+    if (bytes != 0) memset(tvmrt__tensor_data(args[i].v_handle), 1, (size_t)bytes);
+  }
+  return tvmrt__ret_str(out, out_code, "done");
+}
+
+/* Global functions f, a and t: an echo, a new array, and one that fills tensors. */
+static void enter_served_functions(void) {
+  static const TVMCPackedFunc functions[] = {served_echo, served_array, served_fill};
+  static const char* const names[] = {"f", "a", "t"};
+  static int done;
+  size_t i;
+  for (i = 0; i < 3 && !done; ++i) {
+    TVMFunctionHandle f;
+    FUZZ_REQUIRE(tvmrt_func_create(functions[i], NULL, NULL, &f) == 0);
+    FUZZ_REQUIRE(TVMFuncRegisterGlobal(names[i], f, 1) == 0);
+    FUZZ_REQUIRE(TVMFuncFree(f) == 0);
+  }
+  done = 1;
+}
+
+/* Check that the output is one reply of its own length; return its code. */
+static int check_answer(const tvmrt_buf* out) {
+  uint64_t bytes;
+  int32_t code;
+  FUZZ_REQUIRE(out->size >= 12);
+  memcpy(&bytes, out->data, 8);
+  memcpy(&code, out->data + 8, 4);
+  FUZZ_REQUIRE(bytes == out->size - 8);
+  FUZZ_REQUIRE(code == TVMRT_RPC_RETURN || code == TVMRT_RPC_EXCEPTION ||
+               code == TVMRT_RPC_COPY_ACK);
+  return code;
+}
 
 /* Eight such bytes are replaced by the address of the session's last allocation. */
 enum { ADDRESS = 0xa1 };
