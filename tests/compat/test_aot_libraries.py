@@ -172,6 +172,10 @@ def test_metadata_module_hands_the_struct_out(build_aot, kind):
     assert first.shape[: first.num_shape] == [2, 3]
     assert metadata.outputs[0].name == b"output0"
     assert metadata.num_workspace_pools == (kind == "llvm-pools")
+    (main,) = library.metadata().functions
+    assert main.function_name == "tvmgen_default___tvm_main__"
+    assert [p.relay_name_hint for p in main.inputs] == list(inputs_of(kind))
+    assert [(p.dtype, p.shape) for p in main.outputs] == [("float32", (2, 3))]
 
 
 def test_types_and_shapes_of_llvm_metadata(build_aot):

@@ -86,6 +86,30 @@ def test_program_that_queries_the_graph_inputs(tmp_path):
     assert done.stderr.splitlines() == expected
 
 
+def test_metadata_of_every_function_as_a_class(tmp_path):
+    """The class of C++ has what Python reads."""
+    model = parser.parse_model(NETWORK)
+    tvmrt.compile(model, module_name="net").export_library(tmp_path / "net.so")
+    expected = tvmrt.runtime.load_module(tmp_path / "net.so").metadata()
+    lines = [f"{expected.module_name} {expected.version}"]
+    for f in expected.functions:
+        sizes = f.workspace_size_bytes, f.io_size_bytes, f.constant_size_bytes
+        lines.append(" ".join(map(str, [f.function_name, *sizes])))
+        for kind, rows in ("in", f.inputs), ("out", f.outputs):
+            lines += [
+                " ".join(map(str, [kind, p.relay_name_hint, p.tir_name_hint, p.dtype, 1, *p.shape]))
+                for p in rows
+            ]
+    program = _build("g++", 11, "metadata.cc", tmp_path / "program", *_options("--libs"))
+    for network in "", "net":
+        command = [program, tmp_path / "net.so", network]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == lines
+    command = [program, tmp_path / "net.so", "other"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "the library has no network other")
+
+
 def test_library_of_cxx_functions_from_python(tmp_path):
     """C++ exceptions become Python errors; Python exceptions pass through C++."""
     plugin = _build("g++", 17, "plugin.cc", tmp_path / "plugin.so", "-shared", "-fPIC")

@@ -4,8 +4,8 @@
  *
  * Two descriptions exist. TVMMetadata is the classic one: inputs, outputs and pools of the main
  * function; a library exports it by the packed function `get_c_metadata` (in firmware builds
- * `<mod_name>_get_c_metadata`). TVMModelMetadata adds the device of every parameter and the memory
- * that every function needs; a library exports it by `get_model_metadata`. Both functions take no
+ * `<mod_name>_get_c_metadata`). TVMModelMetadata has the parameters of every function and the
+ * memory that it needs; a library exports it by `get_model_metadata`. Both functions take no
  * argument and return a pointer to the struct with type code kTVMOpaqueHandle; the struct lives as
  * long as the library.
  *
@@ -68,7 +68,7 @@ typedef struct TVMMetadata TVMMetadata;
 
 /*! \brief One parameter (input or output) of a function. */
 struct TVMParameterInfo {
-  const char* relay_name_hint; /*!< Name in the source network. */
+  const char* relay_name_hint; /*!< Name in the source network; between operators, of the node. */
   const char* tir_name_hint;   /*!< The name in generated code. */
   const int64_t* shape;        /*!< ndim extents; may be NULL if ndim is 0. */
   int64_t ndim;
@@ -77,7 +77,10 @@ struct TVMParameterInfo {
 };
 typedef struct TVMParameterInfo TVMParameterInfo;
 
-/*! \brief One function of a network: the main function first, then its operators. */
+/*!
+ * \brief One function of a network: the main function first, then its operators and the regions of
+ * devices in the order of their calls.
+ */
 struct TVMFunctionInfo {
   const char* function_name;             /*!< Symbol of the function. */
   const struct TVMParameterInfo* params; /*!< num_inputs inputs, then num_outputs outputs. */

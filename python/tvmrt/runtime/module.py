@@ -15,6 +15,7 @@ from tvmrt.runtime import _core
 from tvmrt.runtime._core import function_from_handle
 from tvmrt.runtime._library import address, check, encode, ffi, lib, pointer
 from tvmrt.runtime.device import Device
+from tvmrt.runtime.metadata import ModelMetadata, metadata_of
 from tvmrt.runtime.packed_func import PackedFunc, get_global_func
 
 __all__ = [
@@ -187,6 +188,21 @@ class Module(_core.Module):
     def get_source(self, fmt: str = "") -> str:
         """Return the source text in a format; empty if there is none."""
         return get_global_func("runtime.ModuleGetSource")(self, fmt)
+
+    def metadata(self, network: str = "") -> ModelMetadata:
+        """Return the functions of a compiled network: their parameters and memory.
+
+        Parameters
+        ----------
+        network
+            Name of one of several networks in the library.
+
+        Raises
+        ------
+        ValueError
+            If the module has no metadata, or is on another machine.
+        """
+        return metadata_of(self, network)
 
     def get_property_mask(self) -> int:
         """Return the bits of ModulePropertyMask that are set."""

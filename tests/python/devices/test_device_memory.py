@@ -50,6 +50,10 @@ def test_tensors_between_regions_stay_in_device_memory(tmp_path, far, log, kind)
         512,
     )  # two live at a time, each aligned to 256 bytes
     assert compiled.summary.arena_bytes == 0
+    main, *regions = library.metadata().functions
+    places = [[str(p.device) for p in f.params] for f in (main, *regions)]
+    host, device = str(tvmrt.cpu(0)), str(tvmrt.ext_dev(0))
+    assert places == [[host] * 2, [host, device], *[[device] * 2] * 2, [device, host]]
 
 
 @KINDS

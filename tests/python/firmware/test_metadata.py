@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+import json
 
 import pytest
+from archives import unpack
 from firmware_call import build_shared
 from firmware_program import DIGITS
 
 import tvmrt
+from tvmrt.runtime import Device
+from tvmrt.runtime.metadata import read
 
 TWO = {"dtcm": 700, "sram": (1 << 20, ".bss.sram")}
 INTERFACES = [
@@ -44,33 +49,18 @@ class Metadata(ctypes.Structure):
     )  # fmt: skip
 
 
-class FunctionInfo(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p), ("params", ctypes.c_void_p),
-        ("num_inputs", ctypes.c_int64), ("num_outputs", ctypes.c_int64),
-        ("workspace", ctypes.c_int64), ("io", ctypes.c_int64), ("constants", ctypes.c_int64),
-    )  # fmt: skip
-
-
-class ModelMetadata(ctypes.Structure):
-    _fields_ = (
-        ("version", ctypes.c_int64), ("functions", ctypes.POINTER(FunctionInfo)),
-        ("num_functions", ctypes.c_int64), ("module_name", ctypes.c_char_p),
-    )  # fmt: skip
-
-
-def ask(shared, prefix: str, interface: str, classic: bool, struct):
-    """Return the metadata struct of the network."""
+def ask(shared, prefix: str, interface: str, classic: bool) -> int:
+    """Return the address of the network's metadata struct."""
     if interface == "c":
         function = getattr(shared, f"{prefix}_{'metadata' if classic else 'model_metadata'}")
-        function.restype = ctypes.POINTER(struct)
-        return function().contents
+        function.restype = ctypes.c_void_p
+        return function()
     name = "get_c_metadata" if classic else "get_model_metadata"
     value, code = ctypes.c_void_p(), ctypes.c_int()
     function = getattr(shared, f"{prefix}_{name}")
     assert function(None, None, 0, ctypes.byref(value), ctypes.byref(code), None) == 0
     assert code.value == 3  # kTVMOpaqueHandle
-    return ctypes.cast(value, ctypes.POINTER(struct)).contents
+    return value.value
 
 
 @pytest.mark.everyday(3)
@@ -83,7 +73,7 @@ def test_metadata_has_tensors_and_sizes(tmp_path, options, pools):
     library.export(tmp_path / "out")
     shared = build_shared(tmp_path / "out")
     interface, summary = options.get("interface_api", "packed"), library.summary
-    classic = ask(shared, "tvmgen_net", interface, True, Metadata)
+    classic = Metadata.from_address(ask(shared, "tvmgen_net", interface, True))
     assert (classic.version, classic.mod_name) == (1, b"tvmgen_net")
     found = [classic.inputs[i].fields() for i in range(classic.num_inputs)]
     assert found == [("image", (1, 1, 8, 8), (2, 32, 1))]
@@ -93,16 +83,32 @@ def test_metadata_has_tensors_and_sizes(tmp_path, options, pools):
     names = ["global_workspace_0_var"] if pools is None else ["dtcm_0_var", "sram_1_var"]
     sizes = [pool.used_bytes for pool in summary.pools]
     assert found == [(n, (size,), (1, 8, 1)) for n, size in zip(names, sizes)]
-    model = ask(shared, "tvmgen_net", interface, False, ModelMetadata)
-    assert (model.version, model.module_name) == (1, b"net")
-    main = model.functions[0]
-    assert main.name == b"tvmgen_net___tvm_main__"
+    model = read(ask(shared, "tvmgen_net", interface, False))
+    assert (model.version, model.module_name) == (1, "net")
+    main, *rows = model.functions
+    assert main.function_name == "tvmgen_net___tvm_main__"
     assert (main.num_inputs, main.num_outputs) == (1, 1)
-    assert main.workspace == summary.arena_bytes == sum(sizes)
-    assert main.io == 256 + 40
+    assert main.workspace_size_bytes == summary.arena_bytes == sum(sizes)
+    assert main.io_size_bytes == 256 + 40
     weights = sum(buffer.nbytes for buffer in library.sources.weight_buffers)
-    assert main.constants == weights
-    rows = [model.functions[i] for i in range(1, model.num_functions)]
-    assert [row.name.decode() for row in rows] == [o.symbol for o in summary.operators]
-    assert [row.workspace for row in rows] == [o.scratch_bytes for o in summary.operators]
-    assert [row.constants for row in rows] == [o.weights_bytes for o in summary.operators]
+    assert main.constant_size_bytes == weights
+    found = [(r.function_name, r.workspace_size_bytes, r.constant_size_bytes) for r in rows]
+    assert found == [(o.symbol, o.scratch_bytes, o.weights_bytes) for o in summary.operators]
+    assert all(row.num_inputs and row.num_outputs for row in rows)
+    library.export(tmp_path / "net.tar")
+    content = json.loads(
+        (unpack(tmp_path / "net.tar", tmp_path / "mlf") / "metadata.json").read_text()
+    )
+    assert as_json(model) == content["modules"]["net"]["model_metadata"]
+
+
+def as_json(model) -> dict:
+    """Return metadata as the Model Library Format stores it."""
+
+    def plain(value):
+        if isinstance(value, Device):
+            return {"device_type": value.device_type, "device_id": value.device_id}
+        return str(value)
+
+    fields = dataclasses.asdict(model)
+    return json.loads(json.dumps(fields, default=plain))

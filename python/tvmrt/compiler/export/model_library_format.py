@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tvmrt.compiler.codegen.entries.model_metadata import model_metadata
 from tvmrt.compiler.codegen.entries.symbolic_dims import describe_dims
 from tvmrt.compiler.ir import ModuleBlob
 from tvmrt.compiler.ir.custom import kernel_record
@@ -205,6 +206,7 @@ def _module(library) -> dict:
             "pools": [asdict(pool) for pool in summary.pools],
             "lower_bound_bytes": summary.lower_bound_bytes,
         },
+        "model_metadata": model_metadata(library.program, library.sources, library.options),
         "tvmrt_version": __version__,
         "manifest": library.manifest,
     }

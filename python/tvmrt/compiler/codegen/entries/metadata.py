@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import DTYPES, DeviceMemory
-from tvmrt.compiler.ir.program import ARENA, Buffer, Program
-from tvmrt.compiler.ir.region import region_of
-from tvmrt.compiler.ir.sizes import INT_MAX, expected_size, upper_bound
+from tvmrt.compiler.ir.dtype import dtype_of_text
+from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.sizes import INT_MAX, upper_bound
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from .. import pools as pools_file
@@ -16,7 +16,7 @@ from ..c.initializers import dtype_initializer
 from ..c.naming import sanitize
 from ..c.packed_functions import exported_head, shared_name
 from ..c.writer import c_string
-from .arguments import weight_inputs
+from .model_metadata import CPU, main_tensors, model_metadata
 
 
 def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
@@ -25,12 +25,7 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     These are packed functions, in firmware only under the network's prefix; with the C interface
     they are plain functions.
     """
-    extra = weight_inputs(sources, options)
-    inputs = [
-        *((name, t) for name, t in zip(program.input_names, program.input_types)),
-        *((b.name, TensorType((b.size,), b.dtype)) for b in extra),
-    ]
-    outputs = list(zip(program.output_names, program.output_types))
+    inputs, outputs = main_tensors(program, sources, options)
     pools = _pools(program, options)
     getter = _print_own if options.firmware else print_getter
     lines: list[str] = []
@@ -40,7 +35,7 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
             lines += _accessor(f"{prefix}_metadata", "TVMMetadata", "metadata")
         else:
             lines += getter(prefix, "get_c_metadata", "metadata")
-    lines += _model(inputs, outputs, prefix, program, sources, options)
+    lines += _model(model_metadata(program, sources, options))
     if options.interface_api == "c":
         accessor = f"{prefix}_model_metadata"
         return [*lines, *_accessor(accessor, "TVMModelMetadata", "&model_metadata")]
@@ -173,108 +168,42 @@ def _print_own(prefix: str, name: str, variable: str) -> list[str]:
     ]
 
 
-def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> list[str]:
-    """Return the struct of the main function and the operators with their sizes in bytes."""
-    lines: list[str] = []
-    if options.executor != "aot":
-        lines += [*_shapes("input", inputs), *_shapes("output", outputs)]
-    lines += _main_params(inputs, outputs)
-    constant = len(sources.weights)
-    if options.firmware:  # C arrays, without padding
-        constant = sum(b.nbytes for b in sources.weight_buffers)
-    io = sum(t.nbytes for _, t in [*inputs, *outputs])
-    main = {
-        "function_name": f'"{prefix}___tvm_main__"',
-        "params": "main_params" if inputs or outputs else "NULL",
-        "num_inputs": len(inputs),
-        "num_outputs": len(outputs),
-        "workspace_size_bytes": program.arena_bytes,
-        "io_size_bytes": io,
-        "constant_size_bytes": constant,
-    }
-    functions = [main]
-    for number, function in enumerate(sources.functions):
-        row = {"function_name": f'"{function.symbol}"'}
-        if region_of(function.step.group.root) is not None:
-            lines += _region_params(f"region{number}", function)
-            row["params"] = f"region{number}_params"
-            row["num_inputs"] = len(function.step.reads)
-            row["num_outputs"] = len(function.step.writes)
-        functions.append({**row, **_sizes(function)})
+def _model(content: dict) -> list[str]:
+    """Return the struct of the main function and the operators."""
+    shapes: dict[str, list[str]] = {}  # equal extents are stored once
+    params, functions = [], []
+    for each in content["functions"]:
+        first = {"params": f"&params[{len(params)}]"} if each["params"] else {}
+        functions.append({**each, "function_name": c_string(each["function_name"]), **first})
+        params += [_parameter(row, shapes) for row in each["params"]]
     model = {
         "version": "TVM_MODEL_METADATA_VERSION",
         "functions": "functions",
         "num_functions": len(functions),
-        "module_name": f'"{options.module_name}"',
+        "module_name": c_string(content["module_name"]),
     }
+    functions = [{k: v for k, v in row.items() if v} for row in functions]
     return [
-        *lines,
+        *(line for lines in shapes.values() for line in lines),
+        *(rows("static const struct TVMParameterInfo params[]", params) if params else []),
         *rows("static const struct TVMFunctionInfo functions[]", functions),
         *print_fields("static const struct TVMModelMetadata model_metadata", model),
         "",
     ]
 
 
-def _main_params(inputs, outputs) -> list[str]:
-    params = [
-        *(_parameter(n, sanitize(n), f"input{i}", t) for i, (n, t) in enumerate(inputs)),
-        *(_parameter(n, sanitize(n), f"output{i}", t) for i, (n, t) in enumerate(outputs)),
-    ]
-    return rows("static const struct TVMParameterInfo main_params[]", params) if params else []
-
-
-def _parameter(hint: str, name: str, stem: str, type: TensorType) -> dict[str, object]:
-    """Return a host parameter: original name, C name and the ``stem`` of its shape array."""
+def _parameter(row: dict, shapes: dict[str, list[str]]) -> dict[str, object]:
+    """Return a TVMParameterInfo; the array of its extents is added to ``shapes``."""
+    extents = row["shape"]
+    shape = "_".join(["shape", *map(str, extents)])
+    if extents and shape not in shapes:
+        shapes[shape] = wrap(f"static const int64_t {shape}[] = ", extents, ";", brackets="{}")
+    kind, number = row["device"].values()
+    host = initializer({"device_type": "kDLCPU"})
     return {
-        "relay_name_hint": c_string(hint),
-        "tir_name_hint": c_string(name),
-        "shape": _shape_name(stem, type),
-        "ndim": type.rank,
-        "dtype": _dtype(type),
-        "device": initializer({"device_type": "kDLCPU"}),
+        "relay_name_hint": c_string(row["relay_name_hint"]),
+        "tir_name_hint": c_string(row["tir_name_hint"]),
+        **({"shape": shape, "ndim": len(extents)} if extents else {}),
+        "dtype": dtype_initializer(dtype_of_text(row["dtype"])),
+        "device": host if kind == CPU else DeviceMemory("", kind, number).c,
     }
-
-
-def _sizes(function) -> dict[str, int]:
-    """Return the bytes of an operator's scratch, operands and weights."""
-    step = function.step
-    touched = _unique([a.buffer for a in [*step.reads, *step.writes]])
-    weights = [
-        b
-        for b in _unique([p.buffer for p in function.parameters if p.buffer])
-        if b.data is not None
-    ]
-    size, constant = sum(b.nbytes for b in touched), sum(b.nbytes for b in weights)
-    return {
-        "workspace_size_bytes": expected_size(step.scratch_bytes),
-        "io_size_bytes": size,
-        "constant_size_bytes": constant,
-    }
-
-
-def _region_params(name: str, function) -> list[str]:
-    """Return C lines with the parameters of a region and the memory of each.
-
-    A tensor lies in host memory unless the memory plan put it on the device.
-    """
-    root, step = function.step.group.root, function.step
-    values = [*step.read_values, *root.outputs]
-    parameters = function.parameters[: len(values)]
-    params = [
-        _parameter(v.name, p.name, f"{name}_{i}", v.type) | _place(p.buffer)
-        for i, (v, p) in enumerate(zip(values, parameters))
-    ]
-    return [
-        *_shapes(f"{name}_", [(v.name, v.type) for v in values]),
-        *rows(f"static const struct TVMParameterInfo {name}_params[]", params),
-    ]
-
-
-def _place(buffer: Buffer) -> dict[str, str]:
-    """Return the device of a parameter that always lies in device memory."""
-    stays = buffer.memory is not None and buffer.kind == ARENA
-    return {"device": buffer.memory.c} if stays else {}
-
-
-def _unique(buffers: Sequence[Buffer]) -> list[Buffer]:
-    return list(dict.fromkeys(buffers))
