@@ -85,7 +85,8 @@ def measure(
             try:
                 _call([*command, *flags, "-c", str(source.resolve()), "-o", str(out)], folder)
             except CompileError as problem:
-                result.left_out[source.name] = str(problem)
+                text = str(problem).replace(f"{source.resolve().parent}{os.sep}", "")
+                result.left_out[source.name] = text.replace(f"{folder}{os.sep}", "")
                 return None
             return out, _call([dumper, "-r", str(out)], folder)
 

@@ -18,6 +18,7 @@ from tvmrt.cli.call_graph import CallGraph
 from tvmrt.cli.describe import describe
 from tvmrt.cli.footprint import measure
 from tvmrt.compiler.codegen.target import get_target
+from tvmrt.error import CompileError
 
 COMPILER = "arm-none-eabi-gcc"
 BOARD = ("--target", "cortex-m4", "--interface-api", "c", "--unpacked-api")
@@ -40,6 +41,20 @@ def archive(tmp_path_factory, digits) -> Path:
 def metadata_of(path: Path) -> dict:
     with tarfile.open(path) as tar:
         return json.load(tar.extractfile("./metadata.json"))
+
+
+@needs_compiler
+def test_file_that_cannot_be_measured_is_named_without_its_folder(tmp_path):
+    """As code that includes a header of a vendor, which is not installed."""
+    (tmp_path / "vendor.c").write_text("#include <vendor_npu.h>\nint vendor;\n")
+    (tmp_path / "net.c").write_text("int net(void) { return 1; }\n")
+    found = measure([tmp_path / "net.c", tmp_path / "vendor.c"], [], get_target("cortex-m4"))
+    (reason,) = found.left_out.values()
+    assert "vendor.c:1:10: fatal error: vendor_npu.h: No such file" in reason
+    assert str(tmp_path) not in reason
+    with pytest.raises(CompileError) as raised:
+        measure([tmp_path / "vendor.c"], [], get_target("cortex-m4"))
+    assert str(tmp_path) not in str(raised.value)
 
 
 @needs_compiler

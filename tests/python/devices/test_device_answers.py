@@ -15,6 +15,7 @@ from onnx import helper
 import tvmrt
 from tvmrt import devices
 from tvmrt.compiler.devices.device_calls import RESULT_TYPES
+from tvmrt.compiler.ir import DTYPES, Node, TensorType, Value
 from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.option_values import parse_dims
 from tvmrt.error import UnsupportedError
@@ -168,3 +169,26 @@ def test_compiler_calls_device_methods_in_one_module():
         for match in call.finditer(file.read_text())
     ]
     assert not found
+
+
+@pytest.mark.parametrize(
+    ("count", "result", "problem"),
+    [
+        (1, ["a", "b"], "a list of 2 for neg 'n', which has 1 result; return one value"),
+        (1, ["a"], "a list of 1 for neg 'n', which has 1 result; return one value"),
+        (2, ["a"], "a list of 1 for neg 'n', which has 2 results; return a list of 2"),
+        (2, "a", "no list for neg 'n', which has 2 results; return a list of 2"),
+        (1, ("a", "b"), None),
+        (2, ["a", "b"], None),
+    ],
+)
+def test_visitor_returns_one_value_per_result(count, result, problem):
+    node = Node("neg", [], {}, "n")
+    node.outputs = [Value(f"y{i}", TensorType((1,), DTYPES["float32"]), node) for i in range(count)]
+    visitor = type("Visitor", (devices.ExprVisitor,), {"visit_call": lambda *_: result})()
+    if problem is None:
+        wanted = result if count > 1 else [result]
+        assert [visitor.visit(value) for value in node.outputs] == wanted
+        return
+    with pytest.raises(TypeError, match=f"Visitor.visit_call returned {problem}"):
+        visitor.visit(node.outputs[0])

@@ -145,3 +145,14 @@ def test_error_without_a_bound_is_reported():
 def test_wrong_options(options, problem):
     with pytest.raises((ValueError, KeyError, UnsupportedError), match=problem):
         compiled(network(), **options)
+
+
+def test_devices_that_choose_no_node_are_named():
+    class Undecided(HalfDevice):
+        name = "undecided"
+
+        def optimize(self, region):
+            return region
+
+    with pytest.raises(UnsupportedError, match=r"optimize .* of device undecided in 2 region"):
+        compiled(network(), devices=[Undecided()])

@@ -191,3 +191,62 @@ def test_c_source_gets_extents_from_tensors_only(entry, tmp_path, monkeypatch):
 
 def test_fixed_size_devices_leave_dynamic_nodes_to_the_cpu():
     check_left_to_the_cpu("ccompiler", "its dimensions are dynamic")
+
+
+class Boards(devices.PythonDevice):
+    """Device with C code for boards, and a run-time half for hosts."""
+
+    name = "boards"
+
+    def supports(self, node):
+        return None if node.op == "neg" else f"boards takes no {node.op}"
+
+    def refuses(self, context):
+        return None
+
+    def compute(self, node, inputs):
+        return -inputs[0]
+
+    def codegen(self, regions, context):
+        if context.runtime != "crt":
+            return devices.region_blob(regions, self.name)
+        lines = ["#include <stdint.h>"]
+        for region in regions:
+            size = region.outputs[0].type.size
+            body = f"for (int i = 0; i < {size}; ++i) y[i] = -x[i]; return 0;"
+            lines.append(f"int32_t {region.symbol}(const float *x, float *y) {{ {body} }}")
+        return devices.CSource("\n".join([*lines, ""]))
+
+
+class Prepared(Boards):
+    name = "prepared"
+
+    def prepares_sizes(self):
+        return True
+
+
+def test_codegen_for_boards_keeps_dynamic_sizes_of_hosts(tmp_path):
+    """Without prepares_sizes the reason names it; boards have C for fixed sizes only."""
+    d = Draft()
+    model = d.model({"x": (FLOAT, ["n", 4])}, {d.node("Neg", ["x"]): FLOAT})
+    reasons = {}
+    for device in (Boards, Prepared):
+        devices.register(device)
+        for target in ("native", "cortex-m4"):
+            library = tvmrt.compile(model, dims={"n": 6}, devices=[device.name], target=target)
+            (row,) = library.summary.nodes
+            reasons[device.name, target] = row.reason if row.device == "cpu" else row.device
+            if row.device != "cpu":
+                network = loaded(library, tmp_path, "graph")
+                for rows in (6, 2, 5):
+                    x = np.ones((rows, 4), np.float32)
+                    np.testing.assert_array_equal(results(network, {"x": x})[0], -x)
+        fixed = tvmrt.compile(
+            model, shapes={"x": (2, 4)}, devices=[device.name], target="cortex-m4"
+        )
+        assert [row.device for row in fixed.summary.nodes] == [device.name]
+        devices.unregister(device.name)
+    dynamic = "its dimensions are dynamic (n = 1..6)"
+    assert "has a codegen but does not define prepares_sizes" in reasons["boards", "native"]
+    assert reasons["prepared", "native"] == "prepared"
+    assert dynamic in reasons["boards", "cortex-m4"] and dynamic in reasons["prepared", "cortex-m4"]

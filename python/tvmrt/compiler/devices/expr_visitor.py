@@ -11,7 +11,8 @@ class ExprVisitor:
     """Visitor with one method per kind of expression; values are visited once, operands first.
 
     Subclasses define ``visit_var``, ``visit_constant`` and ``visit_call``; ``visit`` returns their
-    stored results. A call with several results returns a list.
+    stored results. For a node with several results, and only for such a node, ``visit_call``
+    returns a list with one entry per result; a visit may return a tuple of any length.
     """
 
     def __init__(self) -> None:
@@ -51,9 +52,19 @@ class ExprVisitor:
         elif node is None:
             self._done[value] = self.visit_var(value)
         else:
-            result = self.visit_call(node)
-            results = result if isinstance(result, list) else [result]
-            self._done.update(zip(node.outputs, results))
+            self._done.update(zip(node.outputs, self._results(node)))
+
+    def _results(self, node: Node) -> list[Any]:
+        """Return what visit_call returns for each result of a node."""
+        result, count = self.visit_call(node), len(node.outputs)
+        if isinstance(result, list) != (count > 1) or (count > 1 and len(result) != count):
+            found = f"a list of {len(result)}" if isinstance(result, list) else "no list"
+            wanted = f"a list of {count}" if count > 1 else "one value, such as a tuple"
+            raise TypeError(
+                f"{type(self).__name__}.visit_call returned {found} for {node.op} '{node.name}', "
+                f"which has {count} result{'s' if count > 1 else ''}; return {wanted}"
+            )
+        return result if count > 1 else [result]
 
     def visit_var(self, value: Value) -> Any:
         """Visit an input of the region."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tvmrt.compiler.devices.base import Device
 from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.ir import Graph, Node
 from tvmrt.compiler.ir.sizes import lower_bound, symbols_of
@@ -17,7 +18,7 @@ from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, describe_symbols
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.devices import Device
+    from tvmrt.compiler.devices import Context
 
 CPU = "cpu"
 
@@ -51,11 +52,13 @@ class _Offer:
         return None if any(c is None for c in costs) else sum(costs)
 
 
-def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
+def assign(graph: Graph, devices: Sequence[Device], context: Context) -> Assignment:
     """Query every device for every node, and choose. ``devices`` are in order of preference."""
     result = Assignment()
     answers = {device.name: _query(graph, device) for device in devices}
-    accepting = {d.name: _accepted_nodes(graph, d, answers[d.name], result) for d in devices}
+    accepting = {
+        d.name: _accepted_nodes(graph, d, answers[d.name], result, context) for d in devices
+    }
     contested: list[_Offer] = []
     for device in devices:
         free = accepting[device.name].difference(result.device)
@@ -102,13 +105,15 @@ def _record_losers(graph: Graph, devices, accepting, result: Assignment) -> None
                 result.refuse(node, device.name, reason)
 
 
-def _accepted_nodes(graph: Graph, device: Device, answers, result: Assignment) -> set[Node]:
+def _accepted_nodes(
+    graph: Graph, device: Device, answers, result: Assignment, context: Context
+) -> set[Node]:
     """Return the nodes that a device supports, and record the reasons for others."""
     accepting = set()
     for node in graph.nodes:
         reason = answers.get(node, f"{device.name} does not support {node.op}")
         if reason is None and device.name != CPU:
-            reason = _find_obstacle(node, device)
+            reason = _find_obstacle(node, device, context)
         if reason is None:
             accepting.add(node)
         else:
@@ -145,7 +150,7 @@ def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -
     return [_Offer(device, chain) for chain in chains]
 
 
-def _find_obstacle(node: Node, device: Device) -> str | None:
+def _find_obstacle(node: Node, device: Device, context: Context) -> str | None:
     """Return why a device other than the CPU cannot have a node that it supports."""
     if node.guard is not None:
         return "it is conditional; the CPU evaluates the condition"
@@ -158,13 +163,23 @@ def _find_obstacle(node: Node, device: Device) -> str | None:
         return f"its dimensions are data-dependent ({describe_symbols(symbols)})"
     if any(symbol.is_unbounded for symbol in symbols):
         return f"its dimensions have no bounds ({describe_symbols(symbols)}); declare them"
-    if symbols and not device.any_size and not call_device(device, "prepares_sizes"):
-        return f"its dimensions are dynamic ({describe_symbols(symbols)})"
+    if symbols and not device.any_size and not prepares_sizes(device, context):
+        reason = f"its dimensions are dynamic ({describe_symbols(symbols)})"
+        undefined = type(device).prepares_sizes is Device.prepares_sizes
+        if type(device).codegen is not Device.codegen and undefined and context.runtime == "host":
+            reason += f", and {device.name} has a codegen but does not define prepares_sizes"
+        return reason
     if any(lower_bound(v.type.size) == 0 for v in values):
         return "an empty tensor needs no device"
     if all(v is None or v.is_constant for v in node.inputs):
         return "it reads constants only"
     return None
+
+
+def prepares_sizes(device: Device, context: Context) -> bool:
+    """Return whether the runtime prepares regions of the device for the sizes of a run. C code for
+    boards has fixed sizes."""
+    return context.runtime == "host" and call_device(device, "prepares_sizes")
 
 
 def match_patterns(

@@ -21,7 +21,7 @@ from tvmrt.compiler.ir.verifier import verify
 from tvmrt.compiler.symbols import prefix_of
 from tvmrt.error import TVMError, UnsupportedError
 
-from .annotate import CPU, Assignment, assign
+from .annotate import CPU, Assignment, assign, prepares_sizes
 from .extract import extract_region, insert_region, sort_topologically
 from .fallback import add_fallbacks
 from .merge_regions import merge, split_by_result
@@ -104,7 +104,7 @@ def _assign_nodes(
     """Return the devices that take part, and the assignment of nodes to them."""
     problems = [call_device(device, "refuses", context) for device in devices]
     useful = [device for device, problem in zip(devices, problems) if problem is None]
-    assignment = assign(graph, useful)
+    assignment = assign(graph, useful, context)
     for device, problem in zip(devices, problems):
         if problem is not None:
             for node in graph.nodes:
@@ -173,7 +173,7 @@ class _RegionCutter:
         region, reads, writes = extract_region(self._graph, nodes, device.name, symbol, self._users)
         region.layout = device.layout
         region.memory = device.memory
-        if call_device(device, "prepares_sizes"):
+        if prepares_sizes(device, self._context):
             region.sizes = _sizes(reads)
         region.hooks = device.hooks and self._context.runtime == "crt"
         region.settings = self._context.options.get(device.name, {})

@@ -62,6 +62,7 @@ class Reducer:
         self._values: dict[Value, list[np.ndarray]] = {}
         self._refused: dict[str, float] = {}
         self._failures: dict[str, str] = {}  # first failure of each device
+        self._unchosen: dict[str, int] = {}  # regions of each device without a chosen node
 
     def prepare(self, graph: Graph, values: Sequence[Value]) -> None:
         """Compute these values for every sample. The graph is not changed."""
@@ -90,6 +91,7 @@ class Reducer:
             self._failures.setdefault(device.name, text)
             raise
         if not names:
+            self._unchosen[device.name] = self._unchosen.get(device.name, 0) + 1
             del region.options["precision"]
         elif self._calibration:
             self._measure(device, region, names, reads, writes)
@@ -108,6 +110,13 @@ class Reducer:
                 f"no region stays within {option('max_error', self.max_error)} in {self.word}; the "
                 f"smallest error is {error:.3g}, of {symbol}; raise the limit, or choose another "
                 "precision"
+            )
+        if self._unchosen:
+            found = (f"{name} in {count}" for name, count in self._unchosen.items())
+            raise UnsupportedError(
+                f"no region computes in {self.word}: optimize (in C optimize_graph) chose no "
+                f"node, of device {', '.join(found)} region(s); change it, or leave out "
+                f"{option('mixed_precision', self.word)}"
             )
         raise UnsupportedError(
             f"no region is on a device that computes in {self.word}; add such a device with "
