@@ -122,10 +122,10 @@ def estimate(path: Path, board_options: BoardOptions) -> dict[str, Any]:
 
 def _board(board_options: BoardOptions) -> tuple[Target, Mcu]:
     """Return the processor of a family or target, and its row with the command line's values."""
-    from tvmrt.compiler.sdk.codegen import FIRMWARE, board_names, find_mcu_family, get_target
+    from tvmrt.compiler.sdk.codegen import board_names, find_mcu_family, get_target, is_unhosted
     from tvmrt.plugins.cycles.mcu_parts import part_of
 
-    known = board_options.board in FIRMWARE and board_options.board not in board_names()
+    known = is_unhosted(board_options.board) and board_options.board not in board_names()
     machine = (
         get_target(board_options.board) if known else find_mcu_family(board_options.board).machine()
     )

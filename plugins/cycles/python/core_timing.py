@@ -9,7 +9,9 @@ validated on silicon; ``--scale`` corrects the result by a measurement.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from tvmrt import plugin
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,16 @@ CORE_ALIASES = {
 
 def core_of(target: str) -> Core:
     """Return the cycle model of a board's target; ValueError if there is none."""
-    name = CORE_ALIASES.get(target, target)
-    if name not in CORES:
+    added = plugin.find("targets", target)
+    base = target if added is None else added.base
+    core = CORES.get(CORE_ALIASES.get(base, base))
+    if core is None:
         raise ValueError(
             f"{target} has no published table of cycles, so time and energy cannot be estimated; "
             f"'tvmrt compile --target {target}' reports RAM, flash and stack"
         )
-    return CORES[name]
+    if added is None:
+        return core
+    costs = {**core.costs, **added.costs}
+    return replace(core, name=target, source=f"as {core.name}, but for {dict(added.costs)}",
+                   published=False, costs=costs, worst_costs=None)  # fmt: skip

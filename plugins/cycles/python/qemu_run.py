@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.sdk.codegen import Target, pool_symbol
+from tvmrt.compiler.sdk.codegen import Target, get_target, pool_symbol
 from tvmrt.compiler.sdk.export import CFLAGS, Board, boards, object_commands
 from tvmrt.compiler.sdk.program import MemoryPool
 from tvmrt.error import CompileError
@@ -183,7 +183,8 @@ def _count(
 
 def board_tools(target: str) -> Board:
     """Return the QEMU board that runs a target's code; CompileError if a tool is missing."""
-    board = boards()[_FALLBACK_BOARDS.get(target, target)]
+    base = get_target(target).base
+    board = boards()[_FALLBACK_BOARDS.get(base, base)]
     for tool in (f"{board.tool}-gcc", board.emulator[0], "cc"):
         if shutil.which(tool) is None:
             raise CompileError(

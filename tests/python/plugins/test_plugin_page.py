@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import tvmrt
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +43,7 @@ def _write_project(folder: Path) -> Path:
     """Write the files of the page; each file name precedes its text."""
     parts = re.split(r"```\w*\n", PAGE.read_text(encoding="utf-8"))
     for before, content in zip(parts[::2], parts[1::2]):
-        *_, name = re.findall(r"`([\w/]+\.(?:py|toml))`", before)
+        *_, name = re.findall(r"`([\w/]+\.(?:py|toml|h))`", before)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
     (folder / "toybox" / "__init__.py").write_text("", encoding="utf-8")
@@ -90,6 +93,34 @@ def test_everything_that_the_plugin_adds_works(installed, tmp_path):
     done = _run(["-m", "tvmrt", "doctor", "--json"], tmp_path, installed)
     rows = {row["what"]: row for row in json.loads(done.stdout)["checks"]}
     assert rows["plug-in toybox"]["state"] == "ok"
+
+
+@pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="there is no qemu-system-arm")
+def test_processor_board_and_kernel_run_in_qemu(installed, tmp_path):
+    """The kernel computes dense layers, and products take the cycles of the processor."""
+    pytest.importorskip("onnxruntime")
+    digits = str(ROOT / "examples" / "digits" / "digits_f32.onnx")
+    words = ["-m", "tvmrt", "verify", digits, "--target", "toycore", "--rpc", "qemu"]
+    done = _run(words, tmp_path, installed)
+    assert done.returncode == 0, done.stderr + done.stdout
+    words = ["-m", "tvmrt", "compile", digits, "-o", "net", "--board", "toyboard"]
+    assert _run(words, tmp_path, installed).returncode == 0
+    text = "".join(path.read_text() for path in (tmp_path / "net").glob("*.c"))
+    assert text.count("toy_rows_f32_run(") == 2  # pointwise, dense
+
+    def inspected(board):
+        words = ["-m", "tvmrt", "inspect", digits, "--board", board, "--json"]
+        done = _run(words, tmp_path, installed)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        return found, found["networks"]["default"]["layers"][0]
+
+    (_, usual), (found, own) = inspected("cortex-m4"), inspected("toyboard")
+    assert (found["core"], found["published"], found["flash_bytes"]) == ("toycore", False, 1 << 20)
+    assert usual["name"] == own["name"] == "conv1"  # equal code
+    macs = tvmrt.compile(digits, target="cortex-m4").summary.operators[0].macs
+    products, rest = divmod(own["cycles"] - usual["cycles"], 3)  # each takes 6 instead of 3 cycles
+    assert rest == 0 and 0.9 * macs < products <= macs  # products with padding are left out
 
 
 def test_networks_are_loaded_through_the_plugin(installed, tmp_path):

@@ -371,7 +371,7 @@ def _planned(
 
 
 def _instruction_costs(target: Target) -> InstructionCosts:
-    if target.name.startswith(("riscv32", "rv32")):
+    if target.base.startswith(("riscv32", "rv32")):
         return RISCV
     return CORTEX_M_DSP if PIXELS_IN_THREES.of(target) else CORTEX_M
 

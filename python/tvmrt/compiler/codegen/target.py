@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tvmrt import plugin
@@ -30,6 +30,9 @@ class Target:
     The family's common code uses only features of all its processors; its choices follow the last
     level. ``widest`` is that last level, set on the other levels, which read weights in its order.
     An ``opt_in`` level is included only if it is requested by name.
+
+    A processor that a plug-in adds is ``like`` a target of tvmrt: it has its compiler, its machine
+    in QEMU and its costs, but for the cycles of the instruction kinds in ``costs``.
     """
 
     name: str
@@ -47,6 +50,13 @@ class Target:
     widest: Target | None = None
     triple: str = ""
     opt_in: bool = False
+    like: str = ""
+    costs: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    @property
+    def base(self) -> str:
+        """Name of the target of tvmrt that it is like."""
+        return self.like or self.name
 
     @property
     def library_suffix(self) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tvmrt.compiler.codegen.options import Options, Sources
-from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.codegen.target import Target, get_target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path, find_include_path
 from tvmrt.option_syntax import compile_call, option
@@ -66,8 +66,10 @@ def boards() -> dict[str, Board]:
 
 
 def board_of(target: str) -> Board:
-    """Return the board of a target; raise ValueError if there is none."""
+    """Return the board of a target, or of the target that it is like; raise ValueError if there is
+    none."""
     all_boards = boards()
+    target = target if target in all_boards else get_target(target).base
     if target not in all_boards:
         raise ValueError(
             f"target {target} has no board support for images; the targets are "

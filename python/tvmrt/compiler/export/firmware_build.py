@@ -90,7 +90,7 @@ def tools_of(target: Target) -> tuple[str, str]:
     """Return the default commands of C compiler and archiver for a target: those that its name
     begins with, or of its ``triple``."""
     for start, commands in TOOLS.items():
-        if target.name.startswith(start):
+        if target.base.startswith(start):
             return commands
     prefix = f"{target.triple}-" if target.triple and not target.hosted else ""
     return (f"{prefix}gcc", f"{prefix}ar") if prefix else ("cc", "ar")
