@@ -119,6 +119,7 @@ static int write_description(tvmrt_device* device, tvmrt_buf* out) {
   TVMRT_RETURN_IF_ERROR(write_list(out, "ops", can.ops));
   TVMRT_RETURN_IF_ERROR(write_list(out, "dtypes", can.dtypes == NULL ? float32 : can.dtypes));
   TVMRT_RETURN_IF_ERROR(write_list(out, "precisions", can.precisions));
+  TVMRT_RETURN_IF_ERROR(write_list(out, "chips", can.chips));
   return tvmrt__buf_puts(out, "}");
 }
 
@@ -181,7 +182,7 @@ static int write_answers(query* q, const tvmrt_region* region) {
 }
 
 /* () -> JSON {"name", "version", "layout", "async", "any_size", "own_split", "ops", "dtypes",
- * "precisions"}; for a device with memory also "memory": [type, number, alignment] */
+ * "precisions", "chips"}; for a device with memory also "memory": [type, number, alignment] */
 TVMRT_NATIVE(describe) {
   query q;
   int rc = begin_query(&q, resource_handle);
@@ -202,17 +203,6 @@ static int query_evaluation(query* q, const tvmrt_region* region) {
   if (slots->evaluation(q->device, region) == 0) return 0;
   reason = TVMGetLastError();
   return tvmrt__buf_puts(&q->text, reason[0] == '\0' ? "it returned no error text." : reason);
-}
-
-/* (JSON, constants) -> "" if the device accepts the region, else the reason */
-TVMRT_NATIVE(evaluation) {
-  query q;
-  const tvmrt_region* region = NULL;
-  tvmrt_args in = {"device evaluation", args, type_codes, num_args};
-  int rc = begin_query(&q, resource_handle);
-  if (rc == 0) rc = read_query(&q, &in, &region);
-  if (rc == 0) rc = query_evaluation(&q, region);
-  return end_query(&q, rc, out, out_code);
 }
 
 /* (JSON, constants) -> JSON {"reason": "" if the device accepts the region, "node": the index of
@@ -280,10 +270,41 @@ TVMRT_NATIVE(optimize_graph) {
   return end_query(&q, rc, out, out_code);
 }
 
-#define SLOTS(X)                \
-  X("describe", describe)       \
-  X("evaluation", evaluation)   \
-  X("judge", judge)             \
-  X("split_graph", split_graph) \
-  X("optimize_graph", optimize_graph)
+static int write_blob(void* sink, const void* data, size_t num_bytes) {
+  return tvmrt__buf_append(sink, data, num_bytes);
+}
+
+/* A device without the slot writes nothing. */
+static int query_blob(query* q, const tvmrt_args* in, const tvmrt_region* region) {
+  const tvmrt_device_optimizer* slots = q->device->optimizer;
+  const char* chip;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 2, &chip));
+  if (slots == NULL || slots->prepare == NULL) return 0;
+  tvmrt__forget_error();
+  if (slots->prepare(q->device, region, chip, write_blob, &q->text) == 0) return 0;
+  return tvmrt__slot_failed(q->device, "prepare", region);
+}
+
+/* (JSON, constants, chip) -> bytes of the region for the chip */
+TVMRT_NATIVE(prepare) {
+  query q;
+  const tvmrt_region* region = NULL;
+  tvmrt_args in = {"device prepare", args, type_codes, num_args};
+  tvmrt_buf blob = {NULL, 0, 0};
+  int rc = begin_query(&q, resource_handle);
+  if (rc == 0) rc = read_query(&q, &in, &region);
+  if (rc == 0) rc = query_blob(&q, &in, region);
+  blob = q.text;
+  memset(&q.text, 0, sizeof(q.text));
+  (void)end_query(&q, -1, out, out_code);
+  return tvmrt__ret_buf(rc, kTVMBytes, &blob, out, out_code);
+}
+
+#define SLOTS(X)                      \
+  X("describe", describe)             \
+  X("judge", judge)                   \
+  X("split_graph", split_graph)       \
+  X("optimize_graph", optimize_graph) \
+  X("prepare", prepare)
 const tvmrt_builtins tvmrt__device_slot_functions = TVMRT_BUILTINS(SLOTS);

@@ -17,11 +17,11 @@ static void test_compiler_queries_by_packed_functions(void** unused) {
         "{\"name\": \"probe\", \"version\": 2, \"layout\": \"dense\", \"async\": 0, "
         "\"any_size\": 0, \"own_split\": 1, \"ops\": "
         "[\"add\", "
-        "\"neg\"], \"dtypes\": [\"float32\"], \"precisions\": []}");
+        "\"neg\"], \"dtypes\": [\"float32\"], \"precisions\": [], \"chips\": []}");
   (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");
-  query("device.probe.evaluation", text, "");
+  query("device.probe.judge", text, "{\"reason\": \"\", \"node\": -1}");
   (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "neg");
-  query("device.probe.evaluation", text, "it cannot count backwards.");
+  query("device.probe.judge", text, "{\"reason\": \"it cannot count backwards.\", \"node\": -1}");
 }
 
 /* A graph by its nodes: operator and two inputs each, node i computes tensor i + 1 of tensor 0. */

@@ -253,7 +253,7 @@ static int query(const char* function, const char* precision) {
   call c = {0};
   char name[64];
   if (strcmp(function, "describe") != 0) arg_str(&c, text_of_regions("{}"));
-  if (strcmp(function, "evaluation") == 0 || precision != NULL) arg_handle(&c, kTVMBytes, &bytes);
+  if (strcmp(function, "judge") == 0 || precision != NULL) arg_handle(&c, kTVMBytes, &bytes);
   if (precision != NULL) arg_str(&c, precision);
   (void)snprintf(name, sizeof(name), "device." NAME ".%s", function);
   return call_global(&c, name);
@@ -263,7 +263,7 @@ static int use_queries(void) {
   int rc = FUNCTION_OF_(register_, DEVICE)();
   if (rc != 0) return rc;
   rc = query("describe", NULL);
-  if (rc == 0) rc = query("evaluation", NULL);
+  if (rc == 0) rc = query("judge", NULL);
   if (rc == 0) rc = query("split_graph", NULL);
   if (rc == 0 && reduced != NULL) {
     rc = query("optimize_graph", reduced);

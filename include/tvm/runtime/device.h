@@ -118,8 +118,9 @@ typedef struct tvmrt_device_description {
   const char* const* dtypes; /*!< Supported element types of tensors; NULL: "float32" only. */
   /*! Additional compute precisions: of "float16", "bfloat16", "int8"; NULL: none. */
   const char* const* precisions;
-  const char* layout;  /*!< Of boundary tensors: "dense" (also NULL) or "channels_last". */
-  size_t struct_bytes; /*!< Size in the runtime, set before: do not write past it. */
+  const char* layout;       /*!< Of boundary tensors: "dense" (also NULL) or "channels_last". */
+  size_t struct_bytes;      /*!< Size in the runtime, set before: do not write past it. */
+  const char* const* chips; /*!< Chips that `prepare` compiles for; NULL: none. */
 } tvmrt_device_description;
 
 /*! \brief Capabilities of a device, and its memory. */
@@ -160,6 +161,14 @@ typedef struct tvmrt_device_optimizer {
    */
   int (*optimize_graph)(tvmrt_device* device, const tvmrt_region* region, const char* precision,
                         int32_t* out_reduced);
+  /*!
+   * Optional. Compile a region for one of the chips of `describe` when a network is compiled: pass
+   * the bytes to `write`, which returns 0 or -1. The library has those of every chip, and pre_run
+   * finds them by tvmrt_region_blob(). Not called for regions with dynamic dimensions, which
+   * pre_run compiles, as it does a region for which nothing is written. Set optimizer_bytes.
+   */
+  int (*prepare)(tvmrt_device* device, const tvmrt_region* region, const char* chip,
+                 int (*write)(void* sink, const void* data, size_t num_bytes), void* sink);
 } tvmrt_device_optimizer;
 
 struct tvmrt_scheduler;

@@ -24,6 +24,23 @@ static inline void* tvmrt_region_data(const tvmrt_region* region, int32_t tensor
   return t == NULL || t->data == NULL ? NULL : (char*)t->data + t->byte_offset;
 }
 
+/*! \brief Bytes that the device's `prepare` wrote for a chip when the network was compiled; NULL
+ * with *out_bytes 0 if it wrote none. Aligned to 64 bytes. Borrowed. */
+static inline const void* tvmrt_region_blob(const tvmrt_region* region, const char* chip,
+                                            uint64_t* out_bytes) {
+  static const char prefix[] = "tvmrt.blob:";
+  int32_t i;
+  for (i = region->num_tensors; i-- > 0;) {
+    const tvmrt_region_tensor* t = &region->tensors[i];
+    if (!t->is_constant || strncmp(t->name, prefix, sizeof(prefix) - 1) != 0) continue;
+    if (strcmp(t->name + sizeof(prefix) - 1, chip) != 0) continue;
+    *out_bytes = t->num_bytes;
+    return t->data;
+  }
+  *out_bytes = 0;
+  return NULL;
+}
+
 /*! \brief Extents of an input or output in this call; of other tensors the region's. Borrowed. */
 static inline const int64_t* tvmrt_region_extents(const tvmrt_region* region, int32_t tensor) {
   const DLTensor* t = region->data[tensor];

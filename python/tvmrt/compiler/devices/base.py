@@ -20,6 +20,7 @@ from tvmrt.compiler.ir import (
     TensorType,
     Value,
 )
+from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.error import UnsupportedError
 
 from .region_json import region_blob
@@ -110,6 +111,9 @@ class Device:
     real_time
         Whether regions run without allocations, locks and system calls; the option ``real_time``
         refuses regions of other devices.
+    chips
+        Chips that ``prepare`` compiles regions for. The device option ``chips`` selects some of
+        them: a list, or their names with commas.
     hooks
         Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
         device's regions, with the pointer that the caller of the network passes for the device.
@@ -127,6 +131,7 @@ class Device:
     memory: DeviceMemory | None = None
     real_time: bool = False
     hooks: bool = False
+    chips: Sequence[str] = ()
 
     def refuses(self, context: Context) -> str | None:
         """Return None, or why the device does not support this target at all, in one sentence."""
@@ -195,10 +200,16 @@ class Device:
         shapes and types of inputs and outputs must not change."""
         return region
 
+    def prepare(self, region: Region, chip: str) -> bytes:
+        """Compile a region for one of ``chips`` ahead; the library has the bytes of each. A region
+        in C finds them by tvmrt_region_blob(). Not called for dynamic dimensions."""
+        return b""
+
     def codegen(self, regions: Sequence[Region], context: Context) -> Code | Any:
         """Generate the code of all the network's regions on this device.
 
-        The default passes them unchanged to the run-time device of the same name.
+        The default passes them unchanged to the run-time device of the same name, with what
+        ``prepare`` compiled.
 
         Returns
         -------
@@ -211,7 +222,22 @@ class Device:
         device and the region, or leaves the region to the CPU if the user requested a fallback.
         """
         options = context.options.get(self.name)
+        chips = _chosen_chips(self, options or {})
+        for region in regions:
+            if not symbols_of(*(v.shape for v in region.inputs)):
+                region.blobs = {chip: bytes(self.prepare(region, chip)) for chip in chips}
         return region_blob(regions, self.name, self.version, options)
+
+
+def _chosen_chips(device: Device, options: Mapping[str, Any]) -> Sequence[str]:
+    """Return the device's chips, or those that the user selected. Raise ValueError for others."""
+    chosen = options.get("chips", device.chips)
+    chosen = chosen.split(",") if isinstance(chosen, str) else chosen
+    for chip in chosen:
+        if chip not in device.chips:
+            known = ", ".join(device.chips) or "none"
+            raise ValueError(f"it has no chip {chip}; choose of its chips: {known}")
+    return chosen
 
 
 def as_code(result: Any, device: str) -> Code:

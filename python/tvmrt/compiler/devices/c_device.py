@@ -26,6 +26,7 @@ class CDevice(Device):
         self.version = description["version"]
         self.precisions = tuple(description["precisions"])
         self.any_size = bool(description["any_size"])
+        self.chips = tuple(description["chips"])
         if "memory" in description:
             self.memory = DeviceMemory(name, *description["memory"])
         self._groups = bool(description["own_split"])
@@ -70,6 +71,10 @@ class CDevice(Device):
         if not description["reason"] or description["node"] < 0:
             return description["reason"] or None
         return Refusal(description["reason"], region.nodes[description["node"]])
+
+    def prepare(self, region: Region, chip: str) -> bytes:
+        text, constants = region_text([region], self.name)
+        return bytes(_function(self.name, "prepare")(text, bytearray(constants), chip))
 
     def optimize(self, region: Region) -> Region:
         """Mark the nodes that the device computes in the requested precision."""

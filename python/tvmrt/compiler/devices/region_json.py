@@ -41,6 +41,7 @@ from tvmrt.error import UnsupportedError
 ALIGN_BYTES = 64
 SHARED_BYTES = 1024  # smaller constants are stored twice, for the device and for the CPU
 TYPE_KEY = "device_region"
+BLOB = "tvmrt.blob:"  # before the chip, as in region_reading.h
 
 
 class Constants:
@@ -154,6 +155,11 @@ def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
     description = describe_graph(region.graph, constants, region.sizes)
     if region.sizes:
         description["sizes"] = [[s.low, s.high] for s in region.sizes]
+    for chip, blob in region.blobs.items():
+        if blob:  # constants that no node reads: tvmrt_region_blob() finds them by their names
+            row = {"name": f"{BLOB}{chip}", "dtype": "uint8", "shape": [len(blob)]}
+            data = np.frombuffer(blob, np.uint8)
+            description["tensors"].append({**row, **constants.add(data)})
     return {"symbol": region.symbol, "name": region.name, "ir_version": IR_VERSION, **description}
 
 

@@ -165,7 +165,8 @@ class Region:
     that a run chooses, if the device is prepared for each size; its module's function takes them
     after the tensors as one int64 tensor. ``memory``: memory for its tensors in addition to the
     host's. ``stands_for``: the compiler's nodes that the device replaced by those of ``graph``.
-    ``settings``: the user's options for the device. ``note``: a remark for reports.
+    ``settings``: the user's options for the device. ``note``: a remark for reports. ``blobs``:
+    bytes of the region by chip, compiled ahead.
     """
 
     device: str
@@ -182,6 +183,7 @@ class Region:
     stands_for: tuple[Node, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[Node]:
