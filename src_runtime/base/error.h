@@ -37,6 +37,7 @@ typedef struct tvmrt_thread {
   TVMByteArray ret_bytes;                     /* view of ret_text for kTVMBytes */
   tvmrt_buf names;                            /* TVMFuncListGlobalNames: pointers, then texts */
   const struct tvmrt_region_request* request; /* of the step that this thread runs; NULL: none */
+  struct tvmrt_run_events* events;            /* of the run that this thread profiles; or NULL */
   tvmrt_buf* registered; /* a line per device that a plug-in registers now; NULL: none */
   struct tvmrt_workspace_block* workspace; /* blocks of this thread */
   /* Releases the blocks when the thread ends; set when the first block is made. */

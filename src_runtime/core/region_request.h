@@ -3,6 +3,8 @@
 #ifndef TVMRT_SRC_RUNTIME_CORE_REGION_REQUEST_H_
 #define TVMRT_SRC_RUNTIME_CORE_REGION_REQUEST_H_
 
+#include "../base/error.h"
+
 struct tvmrt_device;
 struct tvmrt_region;
 
@@ -11,5 +13,12 @@ typedef struct tvmrt_region_request {
   struct tvmrt_device* (*choose)(void* context, const struct tvmrt_region* region);
   void* context;
 } tvmrt_region_request;
+
+/* Events that devices report in a profiled run: objects in JSON, and the start of the run. Executors
+ * store it in the thread during the run. */
+typedef struct tvmrt_run_events {
+  tvmrt_buf rows;
+  double start;
+} tvmrt_run_events;
 
 #endif

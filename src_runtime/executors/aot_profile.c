@@ -55,18 +55,25 @@ static int find_slot(tvmrt_aot_executor* e, tvmrt_profile_slot** out) {
   return rc;
 }
 
+/* A run whose devices report events. */
+static int run_with_events(tvmrt_aot_executor* e, tvmrt_run_events* events, double* total) {
+  int rc;
+  tvmrt__events_begin(events);
+  rc = tvmrt__aot_run(&e->base);
+  *total = tvmrt__seconds() - events->start;
+  tvmrt__events_end();
+  return rc;
+}
+
 /* The slot is cleared before the lock is released: `r` lies on the caller's stack. */
 static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
-                        double* total) {
-  double start;
+                        tvmrt_run_events* events, double* total) {
   int rc;
   tvmrt__lock(&slot_lock);
   slot->context = r;
   slot->begin = begin_op;
   slot->end = end_op;
-  start = tvmrt__seconds();
-  rc = tvmrt__aot_run(&e->base);
-  *total = tvmrt__seconds() - start;
+  rc = run_with_events(e, events, total);
   slot->begin = NULL;
   slot->end = NULL;
   slot->context = NULL;
@@ -77,24 +84,29 @@ static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorde
 /* The library owns the names: the slot lives as long as the code. */
 static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
                        tvmrt_buf* text) {
+  tvmrt_run_events events;
   double total;
   int32_t i;
+  int rc;
   for (i = 0; i < r->count; ++i) {
     r->ops[i].name = slot->op_names[i];
   }
   /* The text is made after the lock is released, so other threads' profiles need not wait. */
-  TVMRT_RETURN_IF_ERROR(run_recorded(e, slot, r, &total));
-  return tvmrt__profile_json(r->ops, (size_t)r->count, total, "AOT", text);
+  rc = run_recorded(e, slot, r, &events, &total);
+  if (rc == 0) rc = tvmrt__profile_json(r->ops, (size_t)r->count, total, "AOT", &events, text);
+  tvmrt__buf_free(&events.rows);
+  return rc;
 }
 
 /* Without a slot the whole network is one row. */
 static int profile_total(tvmrt_aot_executor* e, tvmrt_buf* text) {
   tvmrt_op_time total_time = {NULL, 1, 0};
-  double start = tvmrt__seconds();
-  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(&e->base));
+  tvmrt_run_events events;
+  int rc = run_with_events(e, &events, &total_time.seconds);
   total_time.name = e->metadata->mod_name;
-  total_time.seconds = tvmrt__seconds() - start;
-  return tvmrt__profile_json(&total_time, 1, total_time.seconds, "AOT", text);
+  if (rc == 0) rc = tvmrt__profile_json(&total_time, 1, total_time.seconds, "AOT", &events, text);
+  tvmrt__buf_free(&events.rows);
+  return rc;
 }
 
 /* The caller has taken the executor, and frees the text. The first run loads pages and is not

@@ -202,14 +202,10 @@ TVMRT_GRAPH_METHOD(run_individual_node, "run_individual_node") {
 
 /* Each time lasts from the previous operator's end to this one's, so that they add up to the
  * total. */
-static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf* text) {
-  double start;
-  double before;
+static int time_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, double* total) {
+  double start = tvmrt__seconds();
+  double before = start;
   size_t i;
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__graph_run(&g->base)); /* the first run loads code and touches memory */
-  start = tvmrt__seconds();
-  before = start;
   for (i = 0; i < g->num_ops; ++i) {
     double now;
     TVMRT_RETURN_IF_ERROR(run_op(g, i));
@@ -219,7 +215,22 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
     times[i].seconds = now - before;
     before = now;
   }
-  return tvmrt__profile_json(times, g->num_ops, before - start, "Graph", text);
+  *total = before - start;
+  return 0;
+}
+
+static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf* text) {
+  tvmrt_run_events events;
+  double total;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__graph_run(&g->base)); /* the first run loads code and touches memory */
+  tvmrt__events_begin(&events);
+  rc = time_ops(g, times, &total);
+  tvmrt__events_end();
+  if (rc == 0) rc = tvmrt__profile_json(times, g->num_ops, total, "Graph", &events, text);
+  tvmrt__buf_free(&events.rows);
+  return rc;
 }
 
 /* The caller frees the text, also on failure. */

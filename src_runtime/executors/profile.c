@@ -2,9 +2,11 @@
 #include "profile.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "../base/json.h"
 #include "../core/function.h"
+#include "../platform/system.h"
 
 /* Members and their order are those of TVM's reports, which its front ends format as tables. */
 static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seconds) {
@@ -21,9 +23,21 @@ static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seco
   return tvmrt__buf_puts(out, "}, \"Device\": {\"string\": \"cpu0\"}}");
 }
 
+void tvmrt__events_begin(tvmrt_run_events* events) {
+  tvmrt_thread* thread = tvmrt__thread();
+  memset(events, 0, sizeof(*events));
+  events->start = tvmrt__seconds();
+  if (thread != NULL) thread->events = events;
+}
+
+void tvmrt__events_end(void) {
+  tvmrt_thread* thread = tvmrt__thread();
+  if (thread != NULL) thread->events = NULL;
+}
+
 /* Times in microseconds, as in the members' names; `executor` must not need escapes. */
 int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
-                        const char* executor, tvmrt_buf* out) {
+                        const char* executor, tvmrt_run_events* events, tvmrt_buf* out) {
   size_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"calls\": ["));
   for (i = 0; i < count; ++i) {
@@ -35,8 +49,8 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
   TVMRT_RETURN_IF_ERROR(tvmrt__write_real(out, 'f', 3, total_seconds * 1e6));
   return tvmrt__buf_printf(out,
                            "}}}, \"configuration\": {\"Executor\": {\"string\": \"%s\"}, "
-                           "\"Number of threads\": {\"count\": 1}}}",
-                           executor);
+                           "\"Number of threads\": {\"count\": 1}}, \"events\": [%s]}",
+                           executor, events->rows.data == NULL ? "" : events->rows.data);
 }
 
 /* Parse the text into a report object. */

@@ -5,13 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../base/error.h"
+#include "../core/region_request.h"
 
 /*
  * Time per operator, as the JSON text of runtime.profiling.AsJSON:
  * {"calls": [{"Name": {"string": ...}, "Count": {"count": n}, "Duration (us)": {"microseconds": t},
  *   "Percent": {"percent": p}, "Device": {"string": "cpu0"}}, ...],
- *  "device_metrics": {"cpu0": {"Duration (us)": ...}}, "configuration": {"Executor": {...}}}
+ *  "device_metrics": {"cpu0": {"Duration (us)": ...}}, "configuration": {"Executor": {...}},
+ *  "events": [{"device": ..., "region": ..., "name": ..., "start": s, "end": s}, ...]}
  */
 typedef struct tvmrt_op_time {
   const char* name;
@@ -20,7 +21,11 @@ typedef struct tvmrt_op_time {
 } tvmrt_op_time;
 
 int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
-                        const char* executor, tvmrt_buf* out);
+                        const char* executor, tvmrt_run_events* events, tvmrt_buf* out);
+
+/* From here to tvmrt__events_end() the thread collects what devices report; free the rows. */
+void tvmrt__events_begin(tvmrt_run_events* events);
+void tvmrt__events_end(void);
 
 /* Return a report (`profile`) or its text (`profile_rpc`) if rc is 0; frees the text. */
 int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code);

@@ -193,8 +193,9 @@ int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   const bool blocks = slots->run != NULL && waits && self->timeout_ms <= 0;
   if (!c->is_prepared)
     TVMRT_RETURN_IF_ERROR(tvmrt__context_pre_run(self, c)); /* after a run that timed out */
+  c->began = tvmrt__seconds();
   if (slots->async_run == NULL || blocks) return tvmrt__context_call(self, c, "run", slots->run);
-  c->deadline = tvmrt__seconds() + 1e-3 * (double)self->timeout_ms;
+  c->deadline = c->began + 1e-3 * (double)self->timeout_ms;
   TVMRT_RETURN_IF_ERROR(tvmrt__context_call(self, c, "async_run", slots->async_run));
   c->is_started = true;
   return 0;

@@ -24,6 +24,7 @@ typedef struct tvmrt_region_context {
   bool is_prepared;
   bool is_taken;       /* by a call; protected by the loaded region's lock */
   bool is_started;     /* by async_run, and not yet ended by async_wait */
+  double began;        /* time of the last call of run or async_run */
   double deadline;     /* of the started run, with a timeout */
   void* tensor_copies; /* the tensors of a run that its caller does not wait for */
   struct tvmrt_region_context* next;

@@ -9,6 +9,7 @@
  * function makes the region's tensors, whose values the scheduler may want to see. Its signature is
  * TVM's, and libraries of earlier versions stay valid, so it passes nothing else on. The request
  * cannot be stored in the region either: executors with different schedulers share it. */
+#include "../base/json.h"
 #include "../core/region_request.h"
 #include "loaded_region.h"
 
@@ -23,10 +24,54 @@ static const tvmrt_region_request* take_request(void) {
   return request;
 }
 
+typedef struct event_sink {
+  tvmrt_run_events* events;
+  const loaded* self;
+  const context* c;
+} event_sink;
+
+/* One object of the profile; times are then since the start of the network's run. */
+static int add_event(void* sink, const char* name, double start, double end) {
+  const event_sink* s = sink;
+  tvmrt_buf* rows = &s->events->rows;
+  const double began = s->c->began - s->events->start;
+  if (name == NULL || !(end >= start && start > -1e9 && end < 1e9)) {
+    return tvmrt__fail_value("event '%.60s' lasts from %g to %g seconds; give its start and end.",
+                             name == NULL ? "" : name, start, end);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(rows, rows->size == 0 ? "{" : ", {"));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__buf_printf(rows, "\"device\": \"%s\", \"region\": ", s->self->device->name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(rows, s->c->region.symbol));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(rows, ", \"name\": "));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(rows, name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(rows, ", \"start\": "));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_real(rows, 'f', 9, began + start));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(rows, ", \"end\": "));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_real(rows, 'f', 9, began + end));
+  return tvmrt__buf_puts(rows, "}");
+}
+
+/* Ask the device for the events of a run that has ended, if this thread profiles it. */
+static int collect_events(const loaded* self, context* c) {
+  const tvmrt_device_interface* slots = self->device->interface;
+  const tvmrt_thread* thread = tvmrt__thread();
+  event_sink sink = {thread == NULL ? NULL : thread->events, self, c};
+  if (sink.events == NULL || slots->events == NULL) return 0;
+  tvmrt__forget_error();
+  if (slots->events(self->device, &c->region, add_event, &sink) == 0) return 0;
+  return tvmrt__context_failed(self, c, "events");
+}
+
+static int finish(const loaded* self, context* c) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__context_finish(self, c));
+  return collect_events(self, c);
+}
+
 /* Waits for the end in any case. */
 static int run(const loaded* self, context* c) {
   TVMRT_RETURN_IF_ERROR(tvmrt__context_start(self, c, true));
-  return tvmrt__context_finish(self, c);
+  return finish(self, c);
 }
 
 /* The caller may free its tensors meanwhile. */
@@ -102,5 +147,5 @@ int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue
     return tvmrt__fail_value("region '%.100s': no run was started; start one before waiting.",
                              self->first.region.symbol);
   }
-  return tvmrt__context_return(self, c, tvmrt__context_finish(self, c));
+  return tvmrt__context_return(self, c, finish(self, c));
 }

@@ -107,6 +107,13 @@ typedef struct tvmrt_device_interface {
   /*! Optional. Called once, during tvmrt_device_unregister(), when no region is left; may block.
    * Not called when the process ends. Its result is ignored. */
   int (*release_device)(tvmrt_device* device);
+  /*!
+   * Optional. Called after each run of a region in a profile: pass what the device did to `add`, in
+   * any order, with the start and the end in seconds since the call of `run` or `async_run`. `add`
+   * returns 0 or -1. The name is copied. Set interface_bytes.
+   */
+  int (*events)(tvmrt_device* device, const tvmrt_region* region,
+                int (*add)(void* sink, const char* name, double start, double end), void* sink);
 } tvmrt_device_interface;
 
 /*! \brief Result of async_wait with try_wait: still running. */

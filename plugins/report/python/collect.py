@@ -90,6 +90,7 @@ def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
         "precision": precision_of(root),
         "fused": [node.op for node in step.group.nodes],
         "device": "cpu" if region is None else region.device,
+        "region": "" if region is None else region.symbol,
         "onnx_nodes": row.onnx_nodes,
         "reads": reads,
         "writes": writes,

@@ -10,6 +10,11 @@ TENSOR = record(
     nbytes=size("Size at the upper bounds of dynamic dimensions."),
 )  # fmt: skip
 
+EVENT = record(
+    device=text(), region=text(), name=text(),
+    start=seconds("Since the start of the run."), end=seconds(),
+)  # fmt: skip
+
 REPORT = (
     "tvmrt report --json, and the file that `tvmrt report -o OUT.json` writes.",
     lambda: record(
@@ -34,6 +39,8 @@ REPORT = (
                 open=True, name=text(), symbol=text(), kind=text(), op=text(), fused=WORDS,
                 device=text(), onnx_nodes=WORDS, macs=integer(), moved_bytes=size(),
                 weights_bytes=size(), scratch_bytes=size(), live_bytes=size(),
+                region=text("Symbol of the device's function; empty on the CPU."),
+                events_=list_of(EVENT, "What the device did in a run."),
             )
         ),
         nodes=list_of({"type": "object"}),

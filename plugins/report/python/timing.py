@@ -37,17 +37,21 @@ def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any
 
 def add_seconds(operators: Sequence[dict[str, Any]], executor: Any) -> None:
     """Run an executor several times, and add the median ``seconds`` to the operators that it
-    reports."""
+    reports, and to regions the ``events`` of the last run."""
     found: dict[str, list[float]] = {}
     runs, end = 0, time.perf_counter() + SECONDS
     while runs < MIN_RUNS or (runs < RUNS and time.perf_counter() < end):
-        for call in executor.profile().calls:
+        profile = executor.profile()
+        for call in profile.calls:
             found.setdefault(str(call["name"]), []).append(call["seconds"])
         runs += 1
     for operator in operators:
         times = next((found[name] for name in _names_of(operator) if name in found), None)
         if times:
             operator["seconds"] = median(times)
+        events = [each for each in profile.events if each["region"] == operator.get("region")]
+        if events:
+            operator["events"] = events
 
 
 def _names_of(operator: dict[str, Any]) -> tuple[str, ...]:

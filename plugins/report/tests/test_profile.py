@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from unary import chain, plugin
 
 import tvmrt
 from tvmrt.cli import main
@@ -58,3 +60,17 @@ def test_report_has_the_times_of_the_ahead_of_time_executor():
     report = tvmrt.load(DIGITS, executor="aot").report()
     assert [operator["name"] for operator in report.data["operators"]] == LAYERS
     assert all(operator["seconds"] > 0 for operator in report.data["operators"])
+
+
+def test_events_of_a_device_are_in_the_report(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHIP", "a1")
+    monkeypatch.setenv("CHIPS_LOG", str(tmp_path / "log"))
+    tvmrt.load_device_plugin(plugin(tmp_path / "chips", "chips_device.c", "chips"))
+    network = tvmrt.load(chain("Neg"), devices=["chips"], cache=False)
+    network(np.ones((2, 3), np.float32))
+    (region,) = network.report().data["operators"]
+    assert region["region"] == "tvmgen_default_chips_main_0"
+    assert [event["name"] for event in region["events"]] == ["load", "multiply"]
+    del network
+    gc.collect()
+    tvmrt.get_global_func("tvmrt.device.unregister")("chips")

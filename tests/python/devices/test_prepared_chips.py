@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import onnx
 import pytest
-from unary import HEADER, plugin
+from unary import HEADER, executor_of, plugin
 
 import tvmrt
 from tvmrt.error import UnsupportedError
@@ -73,3 +73,30 @@ def test_failing_prepare_names_device_and_reason(device, tmp_path, monkeypatch):
     y, log = loaded(tmp_path, monkeypatch, "a1", device_options={"chips": {"chips": "a1"}})
     np.testing.assert_array_equal(y, -X)
     assert log == ["a1 8"]
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_events_of_a_device_are_in_the_profile(device, tmp_path, monkeypatch, executor):
+    monkeypatch.setenv("CHIP", "a1")
+    monkeypatch.setenv("CHIPS_LOG", str(tmp_path / "log"))
+    model = onnx.parser.parse_model(HEADER + TEXT.format("2,3"))
+    tvmrt.compile(model, devices=["chips"], executor=executor).export(tmp_path / "net.so")
+    net = executor_of(tvmrt.runtime.load_module(tmp_path / "net.so"), executor)
+    net.set_input("x", X)
+    report = net.profile()
+    assert [(e["device"], e["name"]) for e in report.events] == [
+        ("chips", "load"),
+        ("chips", "multiply"),
+    ]
+    load, multiply = report.events
+    assert load["region"] == multiply["region"] == "tvmgen_default_chips_main_0"
+    assert 0 <= load["start"] < load["end"] == multiply["start"] < 1
+    assert multiply["end"] - multiply["start"] == pytest.approx(3e-6, abs=2e-9)
+    assert "chips: multiply from" in str(report)
+    net.run()  # outside of a profile the device is not asked
+    monkeypatch.setenv("BACKWARDS", "1")
+    net.run()
+    with pytest.raises(
+        tvmrt.TVMError, match=r"events of region .* 'multiply' lasts from 2e-06 to 1e-06"
+    ):
+        net.profile()

@@ -401,6 +401,10 @@ function details(number) {
         ? `${giga(rate(2 * o.macs, o.seconds))} GFLOP/s, ${giga(rate(o.moved_bytes, o.seconds))} GB/s`
         : "–",
     ],
+    ...(o.events || []).map((e) => [
+      "event",
+      `${e.name}, ${seconds(e.start)} to ${seconds(e.end)} after the start of the run`,
+    ]),
     ["weights", bytes(o.weights_bytes)],
     ["in use", `${bytes(o.live_bytes)} of the arena, ${bytes(o.scratch_bytes)} scratch`],
     ["function", o.symbol],

@@ -28,6 +28,9 @@ class Report:
         Metrics of each device, as in the JSON text.
     configuration
         Configuration of the run, as in the JSON text.
+    events
+        What devices did in the run, as they report it: one dictionary per event with ``device``,
+        ``region``, ``name``, and ``start`` and ``end`` in seconds since the start of the run.
     """
 
     def __init__(self, text: str) -> None:
@@ -36,6 +39,7 @@ class Report:
         self.calls: list[dict[str, Any]] = [_operator(call) for call in data["calls"]]
         self.device_metrics: dict[str, Any] = data.get("device_metrics", {})
         self.configuration: dict[str, Any] = data.get("configuration", {})
+        self.events: list[dict[str, Any]] = data.get("events", [])
 
     @classmethod
     def from_json(cls, text: str) -> Report:
@@ -88,14 +92,18 @@ class Report:
         return self._text
 
     def __str__(self) -> str:
-        return self.table()
+        times = (
+            f"{e['device']}: {e['name']} from {e['start'] * 1e6:.2f} to {e['end'] * 1e6:.2f} us"
+            for e in self.events
+        )
+        return "\n".join([self.table(), *times])
 
     def __repr__(self) -> str:
         return f"<profile of {len(self.calls)} operators, {self.total * 1e6:.1f} us>"
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks, with the slowest operator first."""
-        return f"<pre>{escape(self.table())}</pre>"
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _operator(call: dict[str, Any]) -> dict[str, Any]:
