@@ -13,7 +13,7 @@ from tvmrt.units import FRACTION, SECONDS
 @click.option(
     "--check", "checks", multiple=True,
     type=click.Choice(
-        ["operators", "forms", "sizes", "tensors", "asynchronous", "reduced", "faults", "leaks",
+        ["operators", "sizes", "tensors", "asynchronous", "reduced", "faults", "libraries", "leaks",
          "threads"]
     ),
     help="Run this check only; may be repeated. Default: all checks.",
@@ -33,20 +33,26 @@ from tvmrt.units import FRACTION, SECONDS
     metavar="FRACTION",
     help="Maximum error of a result, relative to its largest value.",
 )  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, metavar="NUMBER",
+    help="Random numbers of the networks; other seeds draw other networks.",
+)  # fmt: skip
 @console.json_option
 def command(
-    target: str, checks: tuple, only: tuple, seconds: float, tolerance: float, as_json: bool
-) -> int:
+    target: str, checks: tuple, only: tuple, seconds: float, tolerance: float, seed: int,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Test a device: operators, tensor addresses, other sizes, wrong calls and damaged libraries,
-    memory, threads.
+    libraries with other weights, memory, threads.
 
-    Every operator that the device claims is compared with onnxruntime or, if it is missing, with
-    ONNX's reference evaluator. Each check runs in its own process. For a device that supports only
+    Networks are drawn by a seed. Every operator that the device claims is compared with
+    onnxruntime or, if it is missing, with ONNX's reference evaluator; operators that no network
+    reaches are listed. Each check runs in its own process. For a device that supports only
     firmware, only the operators are tested. The exit code is 1 if a check fails.
     """
     from tvmrt.conformance import CHECKS, run_checks
 
-    found = run_checks(target, checks or CHECKS, tolerance, only=only, seconds=seconds)
+    found = run_checks(target, checks or CHECKS, tolerance, only=only, seconds=seconds, seed=seed)
     failed = [finding for finding in found if not finding.passed]
     if as_json:
         console.print_json(

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from device_plugin import built
+from mutant_runs import build
+from mutate import SOURCE
 
 from tvmrt.compiler.devices.skeleton import write_skeleton
-from tvmrt.conformance import CHECKS
+from tvmrt.conformance import CHECKS, run_checks
 
 TVMRT = [sys.executable, "-m", "tvmrt"]
 
@@ -51,8 +53,8 @@ def skeleton(tmp_path):
 def test_skeleton_passes_every_check(skeleton):
     code, found = run_kit(built(skeleton()))
     assert code == 0, found
-    # these need matmuls, devices that start runs, or devices with other precisions
-    checks = set(CHECKS) - {"forms", "asynchronous", "reduced"}
+    # these need weights, devices that start runs, or devices with other precisions
+    checks = set(CHECKS) - {"libraries", "asynchronous", "reduced"}
     assert {row["check"] for row in found.values()} == checks
     assert found["Relu"]["passed"]
 
@@ -149,6 +151,32 @@ def test_unknown_operator_must_be_refused(skeleton):
     code, found = run_kit(built(source), "faults")
     assert code == 1
     assert not found["an unknown operator"]["passed"]
+
+
+def test_operators_that_no_network_reaches_are_listed(skeleton):
+    source = skeleton(edits=[('{"relu", NULL}', '{"relu", "no_such_operator", NULL}')])
+    code, found = run_kit(built(source), "operators")
+    assert code == 0
+    assert "no case reaches no_such_operator" in found["not tested"]["detail"]
+
+
+@pytest.mark.slow
+def test_correct_device_passes_every_check(tmp_path):
+    """It has weights, queues, and memory of its own."""
+    folder = tmp_path / "device"
+    plugin = build(folder, SOURCE.read_text(encoding="utf-8"))
+    code, found = run_kit(plugin)
+    assert code == 0, found
+    assert {row["check"] for row in found.values()} == set(CHECKS) - {"reduced"}
+    assert found["not tested"]["detail"] == "nothing"
+
+
+@pytest.mark.slow
+def test_other_seeds_draw_other_networks(tmp_path):
+    plugin = build(tmp_path / "device", SOURCE.read_text(encoding="utf-8"))
+    found = [run_checks(str(plugin), ["operators"], only=["MatMul"], seed=n) for n in (2, 3)]
+    assert all(row.passed for rows in found for row in rows)
+    assert found[0] != found[1]
 
 
 @pytest.mark.slow

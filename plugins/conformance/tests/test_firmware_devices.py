@@ -13,12 +13,12 @@ from tvmrt.cli import main
 from tvmrt.conformance import firmware
 
 MOCK_CMSIS_NN = Path(__file__).parents[2] / "cmsis_nn/tests/mock_cmsis_nn"
-OPERATORS = ["Conv", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "Softmax"]
+OPERATORS = {"Conv", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "Softmax"}
 
 
 def found(device: str, only: tuple[str, ...] = ()) -> dict[str, firmware.Finding]:
     rows = firmware.check(devices.get(device), "operators", 1e-3, only)
-    return {row.subject: row for row in rows}
+    return {row.subject.removesuffix(" of int8"): row for row in rows}
 
 
 def test_firmware_only_devices_are_recognised():
@@ -29,7 +29,7 @@ def test_firmware_only_devices_are_recognised():
 def test_every_operator_is_compared_with_onnxruntime(monkeypatch):
     monkeypatch.setenv("CMSIS_NN", str(MOCK_CMSIS_NN))
     rows = found("cmsis-nn")
-    assert list(rows) == OPERATORS
+    assert set(rows) >= OPERATORS
     assert all(row.passed and "largest error" in row.detail for row in rows.values())
 
 

@@ -77,7 +77,7 @@ def test_every_operator_means_the_same_in_onnx(by_onnxruntime):
 
 @with_openvino
 @pytest.mark.parametrize("check", [
-    "operators", "forms", "tensors", pytest.param("threads", marks=pytest.mark.slow),
+    "operators", "tensors", pytest.param("threads", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_openvino_passes_the_kit(check):
     device = tvmrt.devices.get("openvino")
@@ -277,8 +277,7 @@ def test_without_the_package_nodes_stay_on_the_cpu(monkeypatch):
     monkeypatch.setattr(
         OpenVinoDevice, "absent", lambda self: "the package openvino is not installed"
     )
-    all_cases = pytest.importorskip("tvmrt.conformance.cases").all_cases
-    model = next(case for case in all_cases() if case.name == "Conv: 3x3").model()
+    model = pytest.importorskip("tvmrt.conformance.cases").drawn("Conv")[0].model()
     (row,) = tvmrt.compile(model, devices=["openvino"]).summary.nodes
     assert row.device == "cpu"
     assert "the package openvino is not installed" in row.reason

@@ -233,3 +233,22 @@ def test_codegen_result_of_a_wrong_type_is_an_error():
     model = onnx_graph.model(nodes, {"x": X}, ["y"])
     with pytest.raises(tvmrt.error.UnsupportedError, match=r"sample.*codegen returned int"):
         tvmrt.compile(model, devices=[WrongCodegenResult()])
+
+
+def test_c_device_takes_a_network_whose_output_is_an_input(tmp_path):
+    """Outputs that are an input, a constant or another output do not belong to any region."""
+    plugin = built(write_skeleton("echo", tmp_path)[0])
+    tvmrt.load_device_plugin(plugin)
+    nodes = [
+        helper.make_node("Identity", ["x"], ["same"], name="copy"),
+        helper.make_node("Relu", ["x"], ["y"], name="relu"),
+        helper.make_node("Identity", ["y"], ["z"], name="copy2"),
+    ]
+    model = onnx_graph.model(nodes, {"x": X}, ["same", "y", "z"], {})
+    library = tvmrt.compile(model, devices=["echo"])
+    assert [row.operators for row in library.summary.regions] == [["relu"]]
+    library.export(tmp_path / "net.so")
+    found = dict(zip(("same", "y", "z"), tvmrt.load(tmp_path / "net.so")(X)))
+    np.testing.assert_array_equal(found["same"], X)
+    for name in "yz":
+        np.testing.assert_array_equal(found[name], np.maximum(X, 0))

@@ -15,13 +15,13 @@ import tvmrt
 from tvmrt.compiler.sdk.devices import Device
 
 from .case import Case
-from .device_under_test import accepted_cases, merge_cases, reference
-from .finding import Finding
-from .operators import difference
+from .device_under_test import Network, accepted_cases, description, few_of_each
+from .finding import Finding, find
 
 CHECK = "asynchronous"
 LONG_MS = 600_000  # never exceeded
 RUNS = 20  # with a limit of one millisecond
+CASES, BYTES = 6, 300_000  # of an operator; and of the tensors of one
 PART = 32  # networks per ahead-of-time library, since very long functions are slow to compile
 LATE_SECONDS = 0.1  # time in which a run that was not stopped would still write
 ENDED = "did not end in time"
@@ -29,10 +29,9 @@ ENDED = "did not end in time"
 
 def is_asynchronous(device: Device) -> bool:
     """Return whether the device's run-time half can start runs asynchronously."""
-    tvmrt.get_global_func("tvmrt.device.find")(device.name)  # loads its plug-in
-    describe = tvmrt.get_global_func(f"device.{device.name}.describe", allow_missing=True)
-    if describe is not None:
-        return bool(json.loads(str(describe()))["async"])
+    described = description(device)
+    if described:
+        return bool(described["async"])
     return tvmrt.get_global_func(f"device.{device.name}.start", allow_missing=True) is not None
 
 
@@ -40,64 +39,37 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     """Check results of asynchronous runs, and the state after a timeout."""
     if not is_asynchronous(device):
         return []
-    accepted = [claim.case for claim in accepted_cases(device, only) if claim.regions]
+    accepted = few_of_each(accepted_cases(device, only), CASES, BYTES)
     if not accepted:
         return []
-    result = []
-    for what, run in WAYS.items():
-        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-            try:
-                wrong = run(device, accepted, Path(folder), tolerance)
-            except Exception as problem:  # a finding, not an end of the test
-                wrong = str(problem) or type(problem).__name__
-        result.append(Finding(CHECK, what, not wrong, wrong or f"{len(accepted)} networks"))
-    return result
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        arguments = (device, accepted, Path(folder), tolerance)
+        good = f"{len(accepted)} networks"
+        return [
+            find(CHECK, what, lambda run=run: run(*arguments), good) for what, run in WAYS.items()
+        ]
 
 
-def _module(device: Device, case: Case, folder: Path, limit_ms: int | None, **options: Any) -> Any:
-    if limit_ms is not None:
-        options["device_options"] = {device.name: {"timeout_ms": limit_ms}}
-    library = tvmrt.compile(case.model(), devices=[device], **options)
-    path = Path(tempfile.mkdtemp(dir=folder)) / "network.so"  # a loaded library stays loaded
-    library.export(path)
-    return tvmrt.runtime.load_module(str(path))
+def time_limit(device: Device, milliseconds: int) -> dict[str, Any]:
+    """Return options of the compiler: a limit, which also makes runs asynchronous."""
+    return {"device_options": {device.name: {"timeout_ms": milliseconds}}}
 
 
 def _with_time_limit(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
     """Run with a time limit: each run is started and polled until it ends."""
-    module = _module(device, merge_cases(cases), folder, LONG_MS)
-    return _compared(module, cases, tolerance)
+    network = Network(device, cases, folder, **time_limit(device, LONG_MS))
+    executor = network.executor()
+    return network.wrong(tolerance, executor) or network.wrong(tolerance, executor)
 
 
 def _started_early(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
     """Run generated code that starts each region as early as possible and waits for results."""
-    from tvmrt.runtime.executor import AotModule
-
+    options = {"schedule": "async", "executor": "aot"}
     for first in range(0, len(cases), PART):
-        part = cases[first : first + PART]
-        module = _module(device, merge_cases(part), folder, None, schedule="async", executor="aot")
-        executor = AotModule(module["default"](tvmrt.cpu(0)))
-        if text := _compared(module, part, tolerance, executor):
+        network = Network(device, cases[first : first + PART], folder, **options)
+        executor = network.executor()
+        if text := network.wrong(tolerance, executor) or network.wrong(tolerance, executor):
             return text
-    return ""
-
-
-def _compared(module: Any, cases: list[Case], tolerance: float, executor: Any = None) -> str:
-    from tvmrt.contrib.graph_executor import GraphModule
-
-    executor = executor or GraphModule(module["default"](tvmrt.cpu(0)))
-    for name, array in merge_cases(cases).feeds.items():
-        executor.set_input(name, array)
-    output_index = 0
-    for _ in range(2):
-        executor.run()
-    for case in cases:
-        for wanted in reference(case.model(), case.feeds):
-            found = executor.get_output(output_index).numpy()
-            _, text = difference(found, np.asarray(wanted), tolerance, case.exact)
-            if text:
-                return f"{case.name}: {text}"
-            output_index += 1
     return ""
 
 
@@ -105,7 +77,7 @@ def _with_timeout(device: Device, cases: list[Case], folder: Path, tolerance: fl
     """Run with a short limit. Each run must end in time with correct results, or fail. After a
     failure the device must not write to its tensors, and the next run must be correct."""
     largest = max(cases, key=lambda case: sum(array.nbytes for array in case.feeds.values()))
-    module = _module(device, largest, folder, 1)
+    module = Network(device, [largest], folder, **time_limit(device, 1)).module
     (region,) = _regions(module)[:1]
     run = module.get_function(region["symbol"], query_imports=True)
     tensors = [_tensor(region["tensors"][i]) for i in (*region["inputs"], *region["outputs"])]

@@ -1,11 +1,15 @@
-"""Device under test: look-up, offering it all cases, compiling one library."""
+"""Device under test: look-up, offering it cases, compiling one library."""
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import json
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +17,17 @@ import numpy as np
 import onnx
 
 import tvmrt
-from tvmrt.compiler.sdk.devices import Device, ModuleBlob, device_names, find_device
+from tvmrt.compiler.sdk.devices import Device, device_names, find_device
+from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.error import TVMError
 from tvmrt.file_suffix import suffix_of
+from tvmrt.runtime.executor import AotModule
 
-from .case import OPSET, Case
-from .cases import all_cases
+from .case import Case
+from .cases import CARDS, drawn
+from .reference import difference
+
+TARGET = "native"  # of the host's code, which is not tested
 
 
 def load_device(target: str) -> Device:
@@ -59,25 +68,11 @@ def _import_file(path: Path) -> None:
     spec.loader.exec_module(module)
 
 
-def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the outputs of onnxruntime or, if it is missing, of ONNX's reference evaluator.
-
-    onnxruntime runs without optimisations, node by node as ONNX defines them: its fused 8-bit
-    matmuls saturate sums on some processors.
-    """
-    try:
-        import onnxruntime
-    except ImportError:
-        from onnx.reference import ReferenceEvaluator
-
-        return ReferenceEvaluator(model).run(None, feeds)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, feeds)
+def description(device: Device) -> dict[str, Any]:
+    """Return what ``describe`` of a device's run-time half says; {} if it has none."""
+    tvmrt.get_global_func("tvmrt.device.find")(device.name)  # loads its plug-in
+    describe = tvmrt.get_global_func(f"device.{device.name}.describe", allow_missing=True)
+    return {} if describe is None else json.loads(str(describe()))
 
 
 @dataclass
@@ -89,17 +84,60 @@ class AcceptedCase:
 
     @property
     def operator(self) -> str:
-        return self.case.name.partition(":")[0]
+        return self.case.operator
 
 
-def accepted_cases(device: Device, only: Sequence[str] = ()) -> list[AcceptedCase]:
-    """Return the cases that the device supports in part, filtered by name prefixes ``only``. A
-    case that raises an error is included, so that the failure is reported."""
-    cases = [c for c in all_cases() if not only or c.name.startswith(tuple(only))]
+@lru_cache(maxsize=2)
+def accepted_cases(device: Device, only: tuple[str, ...] = ()) -> list[AcceptedCase]:
+    """Return the cases that the device supports in part, filtered by name prefixes ``only``. The
+    first cases of each card choose the cards of which it gets all. A case that raises an error is
+    included, so that the failure is reported."""
+    record = _record[0] if _record else None
+    if record is not None and record.is_file():
+        kept = json.loads(record.read_text(encoding="utf-8"))
+        cases = [c for card in kept for c in (*drawn(card), *drawn(card, True))]
+        return [AcceptedCase(c, kept[c.card][c.name]) for c in cases if c.name in kept[c.card]]
+    first = _accepted([c for card in CARDS for c in drawn(card) if _is_in(c, only)], device)
+    kept = {claim.case.card: {} for claim in first}
+    more = [case for card in kept for case in drawn(card, True) if _is_in(case, only)]
+    found = [*first, *_accepted(more, device)]
+    if record is not None:
+        for claim in found:
+            kept[claim.case.card][claim.case.name] = claim.regions
+        record.write_text(json.dumps(kept), encoding="utf-8")
+    return found
+
+
+_record: list[Path] = []
+
+
+def keep_accepted_cases(path: Path) -> None:
+    """Read the accepted cases from a file if it exists; else write it when they are known."""
+    _record[:] = [path]
+
+
+def few_of_each(claims: Sequence[AcceptedCase], count: int, nbytes: int) -> list[Case]:
+    """Return at most ``count`` cases of each operator that run on the device, with at most
+    ``nbytes`` bytes of tensors."""
+    found: dict[str, list[Case]] = {}
+    for claim in claims:
+        arrays = [*claim.case.feeds.values(), *claim.case.weights.values(), *claim.case.golden]
+        if claim.regions and sum(array.nbytes for array in arrays) <= nbytes:
+            found.setdefault(claim.case.card, []).append(claim.case)
+    return [case for cases in found.values() for case in cases[:count]]
+
+
+def _is_in(case: Case, only: tuple[str, ...]) -> bool:
+    return not only or case.name.startswith(only)
+
+
+def _accepted(cases: Sequence[Case], device: Device) -> list[AcceptedCase]:
     try:
-        return [c for c in regions_of(cases, device) if c.regions]
+        return [claim for claim in regions_of(list(cases), device) if claim.regions]
     except _FAILURES:
-        return [claim for case in cases for claim in _accepted_case(case, device)]
+        if len(cases) == 1:
+            return [AcceptedCase(cases[0])]
+        return [claim for case in cases for claim in _accepted([case], device)]
 
 
 _FAILURES = (TVMError, ValueError, TypeError, KeyError, NotImplementedError)
@@ -107,6 +145,9 @@ _FAILURES = (TVMError, ValueError, TypeError, KeyError, NotImplementedError)
 
 def regions_of(cases: list[Case], device: Device, **options: Any) -> list[AcceptedCase]:
     """Return the regions of every case, compiled together with these options."""
+    if not cases:
+        return []
+    options = {"target": TARGET, **options}
     summary = tvmrt.compile(merge_cases(cases).model(), devices=[device], **options).summary
     if device.name == "cpu":  # the network itself is its region
         return [AcceptedCase(case, [[node.op_type for node in case.nodes]]) for case in cases]
@@ -115,13 +156,6 @@ def regions_of(cases: list[Case], device: Device, **options: Any) -> list[Accept
         number = int(row.onnx_nodes[0].partition("_")[0][1:])
         result[number].regions.append(row.operators)
     return result
-
-
-def _accepted_case(case: Case, device: Device) -> list[AcceptedCase]:
-    try:
-        return [claim for claim in regions_of([case], device) if claim.regions]
-    except _FAILURES:
-        return [AcceptedCase(case)]
 
 
 def merge_cases(cases: list[Case]) -> Case:
@@ -143,44 +177,55 @@ def merge_cases(cases: list[Case]) -> Case:
     return result
 
 
-class LoadedNetwork:
-    """A network loaded on the device."""
+class Network:
+    """Cases as one library for the device, which is loaded when it is first used."""
 
-    def __init__(self, device: Device, case: Case, folder: Path, **options: Any) -> None:
-        self.case = case
-        self.library = tvmrt.compile(case.model(), devices=[device], **options)
-        self.path = folder / "network.so"
+    def __init__(self, device: Device, cases: Sequence[Case], folder: Path, **options: Any) -> None:
+        self.cases, self.merged = list(cases), merge_cases(list(cases))
+        self.path = Path(tempfile.mkdtemp(dir=folder)) / "network.so"  # loaded ones stay loaded
+        self.is_aot = options.get("executor") == "aot"
+        self._compile(device, {"target": TARGET, **options})
+
+    def _compile(self, device: Device, options: dict[str, Any]) -> None:
+        self.library = tvmrt.compile(self.merged.model(), devices=[device], **options)
         self.library.export(self.path)
-        self.module = tvmrt.runtime.load_module(str(self.path))
 
-    @property
-    def blob(self) -> ModuleBlob | None:
-        """Return the device's module; None if it generates C source."""
-        modules = self.library.sources.modules
-        return modules[0] if modules else None
+    @cached_property
+    def module(self) -> Any:
+        return tvmrt.runtime.load_module(str(self.path))
 
-    def instance(self, feeds: dict[str, np.ndarray] | None = None, module: Any = None) -> Any:
-        """Return a new executor with its inputs set, of ``module`` if given."""
-        from tvmrt.contrib.graph_executor import GraphModule
+    def free(self) -> None:
+        """Free the library; its executors must be gone."""
+        self.__dict__.pop("module", None)
+        gc.collect()
 
-        executor = GraphModule((module or self.module)["default"](tvmrt.cpu(0)))
-        for name, array in (feeds or self.case.feeds).items():
+    def executor(self, feeds: dict[str, np.ndarray] | None = None, module: Any = None) -> Any:
+        """Return a new executor with its inputs set."""
+        kind = AotModule if self.is_aot else GraphModule
+        executor = kind((module or self.module)["default"](tvmrt.cpu(0)))
+        for name, array in (self.merged.feeds if feeds is None else feeds).items():
             executor.set_input(name, array)
         return executor
 
-    @staticmethod
-    def outputs(executor: Any) -> list[np.ndarray]:
+    def outputs(self, executor: Any = None) -> list[np.ndarray]:
         """Run once and return the outputs."""
+        executor = executor or self.executor()
         executor.run()
-        return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+        return [executor.get_output(i).numpy() for i in range(len(self.merged.outputs))]
+
+    def wrong(self, tolerance: float, executor: Any = None) -> str:
+        """Run once and return the first wrong result, or nothing."""
+        for case, found in outputs_by_case(self.cases, self.outputs(executor)):
+            for array, golden in zip(found, case.golden):
+                if text := difference(array, golden, tolerance)[1]:
+                    return f"{case.name}: {text}"
+        return ""
 
 
-__all__ = [
-    "OPSET",
-    "AcceptedCase",
-    "LoadedNetwork",
-    "accepted_cases",
-    "merge_cases",
-    "load_device",
-    "reference",
-]
+def outputs_by_case(cases: Sequence[Case], arrays: Sequence[np.ndarray]) -> Iterator[tuple]:
+    """Yield each case with its outputs, of the outputs of the merged network."""
+    first = 0
+    for case in cases:
+        last = first + len(case.outputs)
+        yield case, arrays[first:last]
+        first = last

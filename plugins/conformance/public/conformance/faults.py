@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ import numpy as np
 import tvmrt
 from tvmrt.compiler.sdk.devices import TYPE_KEY, CSource, Device
 
-from .device_under_test import LoadedNetwork, accepted_cases
-from .finding import Finding
+from .asynchronous import LONG_MS, is_asynchronous, time_limit
+from .device_under_test import Network, accepted_cases
+from .finding import Finding, find
 
 CHECK = "faults"
+TOLERANCE = 0.01  # of a result; other checks compare more exactly
 CUTS = 40  # number of truncated or modified payloads
 
 
@@ -25,19 +29,29 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     accepted = [claim for claim in accepted_cases(device, only) if claim.regions]
     if not accepted:
         return []
+    longest = max(accepted, key=lambda claim: len(claim.regions[0]))
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = LoadedNetwork(device, accepted[0].case, Path(folder))
+        network = Network(device, [longest.case], Path(folder))
         found = list(_wrong_calls(network))
-        if network.blob is None:
+        modules = network.library.sources.modules
+        if not modules:
             detail = "its code is compiled into the library: there is no module to damage"
             return [*found, Finding(CHECK, "damaged module", True, detail)]
-        if network.blob.type_key != TYPE_KEY:
-            detail = f"modules of kind {network.blob.type_key} have their own reader"
+        if modules[0].type_key != TYPE_KEY:
+            detail = f"modules of kind {modules[0].type_key} have their own reader"
             return [*found, Finding(CHECK, "damaged module", True, detail)]
-        return [*found, *_damage(network, device)]
+        found += _damage(network, device)
+        if not _is_scripted(device.name):
+            found += [
+                _fails_at_unknown_operator(
+                    what, Network(device, [longest.case], Path(folder), **options)
+                )
+                for what, options in _ways_to_run(device).items()
+            ]
+        return found
 
 
-def _wrong_calls(network: LoadedNetwork) -> Iterator[Finding]:
+def _wrong_calls(network: Network) -> Iterator[Finding]:
     """Pass too few tensors, a wrong shape, a wrong type: each must fail, and the next call work."""
     if not network.library.partition.regions:
         yield Finding(CHECK, "wrong calls", True, "its code is the network's: no region is called")
@@ -63,7 +77,7 @@ def _wrong_calls(network: LoadedNetwork) -> Iterator[Finding]:
         }
     for what, arguments in wrong.items():
         yield _must_fail(what, lambda arguments=arguments: function(*arguments))
-    yield _must_work("a right call after that", lambda: function(*good))
+    yield find(CHECK, "a right call after that", lambda: function(*good))
 
 
 def _tensor(shape: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -78,46 +92,27 @@ def _must_fail(what: str, action: Callable[[], Any]) -> Finding:
     return Finding(CHECK, what, False, "was taken without an error")
 
 
-def _must_work(what: str, action: Callable[[], Any]) -> Finding:
-    try:
-        action()
-    except Exception as problem:  # a finding, not an end of the test
-        return Finding(CHECK, what, False, str(problem))
-    return Finding(CHECK, what, True)
-
-
-def _damage(network: LoadedNetwork, device: Device) -> Iterator[Finding]:
+def _damage(network: Network, device: Device) -> Iterator[Finding]:
     load = tvmrt.get_global_func("tvmrt.device.load_regions")
-    text, constants = _parts(network.blob.payload)
+    text, constants = _parts(network.library.sources.modules[0].payload)
 
-    def change_field(change: Callable[[dict], None]) -> bytearray:
+    def changed(change: Callable[[dict], None]) -> Callable[[], Any]:
         head = json.loads(text)
         change(head)
-        return bytearray(json.dumps(head).encode())
+        return lambda: load(bytearray(json.dumps(head).encode()), bytearray(constants))
 
-    def newer(head: dict) -> None:
-        head["device_version"] = 1 << 30
-
-    def unknown(head: dict) -> None:
-        head["regions"][0]["nodes"][0]["op"] = "no_such_operator"
-
-    def elsewhere(head: dict) -> None:
-        head["device"] = "no_such_device"
-
-    def outside(head: dict) -> None:
-        head["regions"][0]["nodes"][0]["inputs"][0] = 1 << 20
-
-    yield _must_work("the module as it is", lambda: load(bytearray(text), bytearray(constants)))
-    if not _is_scripted(device.name):
-        yield _must_fail("a newer version", lambda: load(change_field(newer), bytearray(constants)))
-        unknown_text = change_field(unknown)
-        run = _loaded_and_run(load, unknown_text, constants, network)
-        yield _must_fail("an unknown operator", run)
-    yield _must_fail("another device", lambda: load(change_field(elsewhere), bytearray(constants)))
-    yield _must_fail(
-        "a tensor out of range", lambda: load(change_field(outside), bytearray(constants))
-    )
+    yield find(CHECK, "the module as it is", lambda: changed(lambda head: None)() and "")
+    for what, change in CHANGES.items():
+        if what != "a newer version" or not _is_scripted(device.name):
+            yield _must_fail(what, changed(change))
     yield _survives("text and constants cut short or changed", load, text, constants)
+
+
+CHANGES: dict[str, Callable[[dict], None]] = {
+    "a newer version": lambda head: head.update(device_version=1 << 30),
+    "another device": lambda head: head.update(device="no_such_device"),
+    "a tensor out of range": lambda head: head["regions"][0]["nodes"][0].update(inputs=[1 << 20]),
+}
 
 
 def _is_scripted(name: str) -> bool:
@@ -130,16 +125,46 @@ def _parts(payload: bytes) -> tuple[bytes, bytes]:
     return payload[8 : 8 + size], payload[16 + size :]
 
 
-def _loaded_and_run(load, text, constants, network: LoadedNetwork) -> Callable[[], Any]:
-    """Return an action that loads the module and calls its first function; either should fail."""
-    (region, *_) = network.library.partition.regions
+def _ways_to_run(device: Device) -> dict[str, dict[str, Any]]:
+    """Return options of the compiler by which a run ends at once or in a later wait."""
+    ways: dict[str, dict[str, Any]] = {"an unknown operator": {}}
+    if is_asynchronous(device):
+        ways |= {
+            "an unknown operator in a started run": time_limit(device, LONG_MS),
+            "an unknown operator with the asynchronous scheduler": {"schedule": "async"},
+            "an unknown operator in generated code": {"schedule": "async", "executor": "aot"},
+        }
+    return ways
 
-    def action() -> None:
-        module = load(text, bytearray(constants))
-        good = [_tensor(v.shape, v.dtype.numpy) for v in [*region.inputs, *region.outputs]]
-        module[region.symbol](*good)
 
-    return action
+def _fails_at_unknown_operator(what: str, network: Network) -> Finding:
+    """Check that each node whose operator is unknown fails a run, or its load; and that a correct
+    network runs before and after that."""
+    modules = network.library.sources.modules
+    blob = modules[0]
+    text, constants = _parts(blob.payload)
+    head = json.loads(text)
+    nodes = [node for region in head["regions"] for node in region["nodes"]]
+    numbers = count()
+
+    def run(payload: bytes = blob.payload) -> str:
+        modules[0] = dataclasses.replace(blob, payload=payload)
+        network.free()
+        network.path = network.path.with_name(f"{next(numbers)}.so")
+        network.library.export(network.path)
+        return network.wrong(TOLERANCE)
+
+    found = find(CHECK, what, run)
+    for node in (nodes[0], nodes[-1]):
+        if found.passed:
+            op, node["op"] = node["op"], "no_such_operator"
+            changed = json.dumps(head).encode()
+            node["op"] = op
+            sizes = [len(part).to_bytes(8, "little") for part in (changed, constants)]
+            found = _must_fail(what, lambda: run(sizes[0] + changed + sizes[1] + constants))  # noqa: B023
+            after = find(CHECK, what, run)
+            found = found if after.passed else after
+    return found
 
 
 def _survives(what: str, load, text: bytes, constants: bytes) -> Finding:

@@ -6,11 +6,10 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from onnx import helper
 
 import tvmrt
 from tvmrt.compiler.sdk.devices import Context, Device, call_device
@@ -19,33 +18,30 @@ from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
 
 from .case import Case
-from .device_under_test import AcceptedCase, merge_cases, regions_of
+from .cases import CARDS, drawn
+from .device_under_test import AcceptedCase, merge_cases, outputs_by_case, regions_of
 from .finding import Finding
 from .operators import CHECK, judge
 
-SCALES = {"x": (0.05, 3), "z": (0.031, -7), "w": (0.01, 0), "y": (0.2, -4)}
-SOFTMAX = (1 / 256, -128)  # scale and zero point of its results
+STEPS = 1  # by which results may differ: kernels of boards round sums in fixed point
 FIRMWARE = {"target": "host", "runtime": "crt", "executor": "aot", "interface_api": "c"}
 ALIGN_BYTES = 16  # of tensors, since hardware may require it
 
 
 def is_for_firmware(device: Device) -> bool:
     """Return whether the device supports firmware but nothing that runs on this machine."""
-    here, there = (
-        call_device(device, "refuses", c) for c in (Context(), Context(**_context_fields()))
-    )
+    fields = {name: FIRMWARE[name] for name in ("target", "runtime", "executor")}
+    here, there = (call_device(device, "refuses", c) for c in (Context(), Context(**fields)))
     return bool(here) and not there
-
-
-def _context_fields() -> dict[str, str]:
-    return {name: FIRMWARE[name] for name in ("target", "runtime", "executor")}
 
 
 def check(device: Device, check: str, tolerance: float, only: tuple[str, ...]) -> list[Finding]:
     """Return a finding per operator; the other checks are reported as skipped."""
     if check != CHECK:
         return [Finding(check, "firmware", True, "left out: the device is for firmware alone")]
-    cases = [c for c in int8_cases() if not only or c.name.startswith(tuple(only))]
+    cards = [card for card in CARDS if card.endswith(" of int8")]
+    cases = [c for card in cards for c in (*drawn(card), *drawn(card, True))]
+    cases = [case for case in cases if not only or case.name.startswith(tuple(only))]
     accepted = [claim for claim in regions_of(cases, device, **FIRMWARE) if claim.regions]
     if not accepted:
         return [Finding(CHECK, "claims", False, "the device takes no layer of bytes in firmware")]
@@ -59,7 +55,7 @@ def check(device: Device, check: str, tolerance: float, only: tuple[str, ...]) -
         if network.lacks:
             return _not_run(accepted, f"built; not run: {network.lacks}")
         results = network.run()
-    return judge(accepted, results, tolerance)
+    return judge(accepted, results, tolerance, STEPS)
 
 
 def _not_run(accepted: Sequence[AcceptedCase], why: str) -> list[Finding]:
@@ -115,10 +111,7 @@ class _FirmwareLibrary:
             shared.TVMGetLastError.restype = ctypes.c_char_p
             error_text = shared.TVMGetLastError().decode(errors="replace")
             return {case.name: f"the run gave {code}: {error_text}" for case in self.cases}
-        rest, results = iter(found), {}
-        for case in self.cases:
-            results[case.name] = [next(rest) for _ in case.outputs]
-        return results
+        return {case.name: own for case, own in outputs_by_case(self.cases, found)}
 
 
 def _align(array: np.ndarray) -> np.ndarray:
@@ -132,41 +125,3 @@ def _align(array: np.ndarray) -> np.ndarray:
 
 def _pointers(arrays: Sequence[np.ndarray]) -> ctypes.Array:
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-
-
-def int8_cases() -> Iterator[Case]:
-    """Yield int8 layers with scales and zero points."""
-    rng = np.random.default_rng(20)
-
-    def numbers(*shape: int) -> np.ndarray:
-        return rng.integers(-127, 128, shape).astype(np.int8)
-
-    image, row = {"x": numbers(1, 4, 8, 8)}, {"x": numbers(3, 20)}
-    pair = {**image, "z": numbers(1, 4, 8, 8)}
-    pads = {"pads": [1, 1, 1, 1]}
-    yield _layer("Conv", "3x3", image, numbers(6, 4, 3, 3), **pads)
-    yield _layer("Conv", "1x1, strides", image, numbers(6, 4, 1, 1), strides=[2, 2])
-    yield _layer("Conv", "depthwise", image, numbers(4, 1, 3, 3), group=4, **pads)
-    yield _layer("MatMul", "weights", row, numbers(20, 7))
-    yield _layer("Add", "two tensors", pair)
-    yield _layer("Mul", "two tensors", pair)
-    yield _layer("MaxPool", "2x2", image, scale="x", kernel_shape=[2, 2], strides=[2, 2])
-    yield _layer("AveragePool", "2x2", image, scale="x", kernel_shape=[2, 2], strides=[2, 2])
-    yield _layer("Softmax", "last axis", row, axis=1)
-
-
-def _layer(op, how, feeds, weights=None, scale="y", **attributes) -> Case:
-    """Return an operator on dequantised int8 tensors with a quantised result."""
-    constants = {} if weights is None else {"w": weights}
-    parameters, nodes = dict(constants), []
-    meanings = {**SCALES, "y": SOFTMAX if op == "Softmax" else SCALES[scale]}
-    for name in (*feeds, *constants, "y"):
-        parameters[f"{name}_s"] = np.float32(meanings[name][0])
-        parameters[f"{name}_z"] = np.int8(meanings[name][1])
-    for name in (*feeds, *constants):
-        inputs = [name, f"{name}_s", f"{name}_z"]
-        nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}_f"], name=f"d_{name}"))
-    operands = [f"{name}_f" for name in (*feeds, *constants)]
-    nodes.append(helper.make_node(op, operands, ["y_f"], name="n", **attributes))
-    nodes.append(helper.make_node("QuantizeLinear", ["y_f", "y_s", "y_z"], ["y"], name="q"))
-    return Case(f"{op}: {how}, int8", nodes, dict(feeds), parameters)

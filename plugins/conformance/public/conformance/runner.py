@@ -7,13 +7,15 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 
+from .cases import SEED
 from .finding import Finding
 
 CHECKS = (
-    "operators", "forms", "sizes", "tensors", "asynchronous", "reduced", "faults", "leaks",
-    "threads",
+    "operators", "sizes", "tensors", "asynchronous", "reduced", "faults", "libraries",
+    "leaks", "threads",
 )  # fmt: skip
 NOT_OPENED = 3  # exit code of a check whose device cannot be opened
 SECONDS = 600  # time limit of one check; a device that hangs fails it
@@ -26,6 +28,7 @@ def run_checks(
     observe: Callable[[Finding], None] | None = None,
     only: Sequence[str] = (),
     seconds: float = SECONDS,
+    seed: int = SEED,
 ) -> list[Finding]:
     """Test a device.
 
@@ -43,6 +46,8 @@ def run_checks(
         Prefixes of network names, such as "MatMul"; other networks are skipped.
     seconds
         Time limit of a check.
+    seed
+        The random numbers of the networks; other seeds draw other networks.
 
     Raises
     ------
@@ -50,20 +55,20 @@ def run_checks(
         For an unknown check, and if the device is unknown or cannot be loaded.
     """
     result = []
-    for check in checks:
-        if check not in CHECKS:
-            raise ValueError(f"unknown check {check}; the checks are {', '.join(CHECKS)}")
-        for finding in _run_in_process(target, check, tolerance, only, seconds):
-            result.append(finding)
-            if observe is not None:
-                observe(finding)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        for check in checks:
+            if check not in CHECKS:
+                raise ValueError(f"unknown check {check}; the checks are {', '.join(CHECKS)}")
+            arguments = [check, target, str(tolerance), str(seed), f"{folder}/accepted.json", *only]
+            for finding in _run_in_process(check, arguments, seconds):
+                result.append(finding)
+                if observe is not None:
+                    observe(finding)
     return result
 
 
-def _run_in_process(
-    target: str, check: str, tolerance: float, only: Sequence[str], seconds: float
-) -> list[Finding]:
-    command = [sys.executable, "-m", "tvmrt.conformance", check, target, str(tolerance), *only]
+def _run_in_process(check: str, arguments: Sequence[str], seconds: float) -> list[Finding]:
+    command = [sys.executable, "-m", "tvmrt.conformance", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:

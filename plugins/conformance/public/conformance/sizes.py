@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-import tvmrt
 from tvmrt.compiler.sdk.devices import Device
 
 from .case import Case
 from .cases import MAXIMA, dynamic_cases
-from .device_under_test import AcceptedCase, merge_cases, reference, regions_of
+from .device_under_test import Network, accepted_cases, outputs_by_case, regions_of
 from .finding import Finding
 from .leaks import growth
-from .operators import difference
+from .reference import difference, reference
 
 CHECK = "sizes"
+CASES = 3  # of an operator, for each dimension
 MINIMA = {"n": 1, "h": 3}
 SIZES = (
     {"n": 13, "h": 21}, {"n": 4, "h": 5}, {"n": 1, "h": 3}, {"n": 7, "h": 20}, {"n": 13, "h": 21},
@@ -27,17 +27,33 @@ SIZES = (
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Return a finding over all sizes for each network that the device runs in part."""
-    cases = [c for c in dynamic_cases() if not only or c.name.startswith(only)]
+    cases = _chosen(dynamic_cases([c.case for c in accepted_cases(device, only) if c.regions]))
     if not cases:
         return []
     accepted = [claim for claim in regions_of(cases, device, dims=_dims(cases)) if claim.regions]
     if not accepted:
         return []
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        try:
-            return _run_sizes([c.case for c in accepted], device, Path(folder), tolerance)
-        except Exception:  # the network at fault will raise the error again
-            return [_run_alone(claim, device, Path(folder), tolerance) for claim in accepted]
+        return _checked([claim.case for claim in accepted], device, Path(folder), tolerance)
+
+
+def _checked(cases: list[Case], device: Device, folder: Path, tolerance: float) -> list[Finding]:
+    try:
+        return _run_sizes(cases, device, folder, tolerance)
+    except Exception as problem:  # a finding, not an end of the test
+        if len(cases) == 1:
+            return [Finding(CHECK, cases[0].name, False, str(problem) or type(problem).__name__)]
+    # the network at fault will raise the error again
+    return [found for case in cases for found in _checked([case], device, folder, tolerance)]
+
+
+def _chosen(cases: list[Case]) -> list[Case]:
+    """Return the first cases of each operator and dimension."""
+    groups: dict[tuple, list[Case]] = {}
+    for case in cases:
+        opened = next(iter(next(iter(case.sizes.values())).values()))
+        groups.setdefault((case.operator, opened), []).append(case)
+    return [case for group in groups.values() for case in group[:CASES]]
 
 
 def _dims(cases: list[Case]) -> dict[str, tuple[int, int]]:
@@ -46,58 +62,35 @@ def _dims(cases: list[Case]) -> dict[str, tuple[int, int]]:
     return {name: (MINIMA[name], MAXIMA[name]) for name in sorted(named)}
 
 
-def _run_alone(claim: AcceptedCase, device: Device, folder: Path, tolerance: float) -> Finding:
-    try:
-        return _run_sizes([claim.case], device, folder, tolerance)[0]
-    except Exception as problem:  # a finding, not an end of the test
-        return Finding(CHECK, claim.case.name, False, str(problem) or type(problem).__name__)
-
-
 def _run_sizes(cases: list[Case], device: Device, folder: Path, tolerance: float) -> list[Finding]:
-    maximum = merge_cases(cases)
-    library = tvmrt.compile(maximum.model(), devices=[device], dims=_dims(cases))
-    path = folder / f"{len(cases)}_{cases[0].name.partition(':')[0]}.so"
-    library.export(path)
-    module = tvmrt.runtime.load_module(str(path))
-    executor = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
+    network = Network(device, cases, folder, dims=_dims(cases))
+    maximum, executor = network.merged, network.executor({})
     wrong: dict[str, str] = {}
     for turn, sizes in enumerate(SIZES):
         feeds = _feeds(maximum, sizes, turn)
         executor.run(**feeds)
         found = [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
-        golden = reference(maximum.model(), feeds)
-        owners = [case for case in cases for _ in case.outputs]
-        for case, array, wanted in zip(owners, found, golden):
-            _, text = difference(array, np.asarray(wanted), tolerance, case.exact)
-            if text:
-                wrong.setdefault(case.name, f"at {sizes}: {text}")
+        for (number, case), own in zip(enumerate(cases), outputs_by_case(cases, found)):
+            prefix = f"c{number}_"
+            golden = reference(case, {name: feeds[prefix + name] for name in case.feeds})
+            for array, wanted in zip(own[1], golden):
+                _, text = difference(array, wanted, tolerance)
+                if text:
+                    wrong.setdefault(case.name, f"at {sizes}: {text}")
     good = f"{len(SIZES)} sizes"
     found = [Finding(CHECK, c.name, c.name not in wrong, wrong.get(c.name, good)) for c in cases]
-    return found if wrong else [*found, _memory(executor, maximum)]
-
-
-def _memory(executor, maximum: Case) -> Finding:
-    """Check whether memory grows when regions are repeatedly prepared for other sizes."""
+    if wrong:
+        return found
     turns = [_feeds(maximum, sizes, 0) for sizes in SIZES[:2]]
-
-    def run() -> None:
-        for feeds in turns:
-            executor.run(**feeds)
-
-    result = growth("runs of other sizes", run)
-    result.check = CHECK
-    return result
+    run = lambda: [executor.run(**feeds) for feeds in turns]  # noqa: E731
+    return [*found, growth(CHECK, "runs of other sizes", run)]
 
 
 def _feeds(maximum: Case, sizes: dict[str, int], turn: int) -> dict[str, np.ndarray]:
     """Return inputs that differ in each turn, so that stale results are detected."""
-    rolled = {name: np.roll(array, turn, axis=-1) for name, array in maximum.feeds.items()}
-    return {name: _cut(array, maximum.sizes[name], sizes) for name, array in rolled.items()}
-
-
-def _cut(array: np.ndarray, axes: dict[int, str], sizes: dict[str, int]) -> np.ndarray:
-    """Return the first elements of the maximum input."""
-    slices = tuple(
-        slice(sizes[axes[axis]]) if axis in axes else slice(None) for axis in range(array.ndim)
-    )
-    return np.ascontiguousarray(array[slices])
+    found = {}
+    for name, array in maximum.feeds.items():
+        found[name] = np.roll(array, turn, axis=-1)
+        for axis, dimension in maximum.sizes[name].items():
+            found[name] = found[name].take(range(sizes[dimension]), axis)
+    return found

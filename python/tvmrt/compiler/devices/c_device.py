@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from tvmrt.compiler.ir import DeviceMemory, Graph, Node, Region
@@ -51,8 +52,10 @@ class CDevice(Device):
         """Use the device's own split; ``supports`` may give reasons for nodes that are left out."""
         if not graph.nodes:
             return {}
+        results = copy(graph)  # a region's outputs are results of nodes, each once
+        results.outputs = list(dict.fromkeys(v for v in graph.outputs if v.producer is not None))
         try:
-            text, constants = region_text([Region(self.name, "graph", graph)], self.name)
+            text, constants = region_text([Region(self.name, "graph", results)], self.name)
         except UnsupportedError:
             return super().annotate(graph)  # a node that a region cannot contain: check each node
         groups = json.loads(str(_function(self.name, "split_graph")(text, bytearray(constants))))
