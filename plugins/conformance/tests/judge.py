@@ -392,7 +392,7 @@ def _fails(folder: Path) -> str:
             if "unknown operator" not in str(problem):
                 return f"an unknown operator: {problem}"
             continue
-        return f"{name}: an unknown operator is no error"
+        return f"{name}: an unknown operator does not fail"
     return ""
 
 

@@ -58,8 +58,7 @@ def time_limit(device: Device, milliseconds: int) -> dict[str, Any]:
 def _with_time_limit(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
     """Run with a time limit: each run is started and polled until it ends."""
     network = Network(device, cases, folder, **time_limit(device, LONG_MS))
-    executor = network.executor()
-    return network.wrong(tolerance, executor) or network.wrong(tolerance, executor)
+    return network.wrong(tolerance, runs=2)
 
 
 def _started_early(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
@@ -67,8 +66,7 @@ def _started_early(device: Device, cases: list[Case], folder: Path, tolerance: f
     options = {"schedule": "async", "executor": "aot"}
     for first in range(0, len(cases), PART):
         network = Network(device, cases[first : first + PART], folder, **options)
-        executor = network.executor()
-        if text := network.wrong(tolerance, executor) or network.wrong(tolerance, executor):
+        if text := network.wrong(tolerance, runs=2):
             return text
     return ""
 
@@ -110,8 +108,8 @@ def _regions(module: Any) -> list[dict]:
 
 
 def _tensor(row: dict) -> Any:
-    rng = np.random.default_rng(4)
-    return tvmrt.nd.array(rng.integers(1, 9, row["shape"]).astype(row["dtype"]))
+    numbers = np.random.default_rng(4).integers(1, 9, row["shape"])
+    return tvmrt.nd.array(numbers.astype(row["dtype"]))
 
 
 WAYS = {

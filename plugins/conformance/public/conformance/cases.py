@@ -19,7 +19,7 @@ MAXIMA = {"n": 13, "h": 21}  # extents of dynamic dimensions
 
 @cache
 def drawn(card: str, further: bool = False) -> tuple[Case, ...]:
-    """Return the first two cases of a card, by which a device's operators are found, or the
+    """Return the first two cases of a card, which show what a device takes, or the
     others."""
     function, count = CARDS[card]
     found = []

@@ -90,7 +90,7 @@ class AcceptedCase:
 @lru_cache(maxsize=2)
 def accepted_cases(device: Device, only: tuple[str, ...] = ()) -> list[AcceptedCase]:
     """Return the cases that the device supports in part, filtered by name prefixes ``only``. The
-    first cases of each card choose the cards of which it gets all. A case that raises an error is
+    first cases of each card choose the cards whose other cases it gets. A case that raises an error is
     included, so that the failure is reported."""
     record = _record[0] if _record else None
     if record is not None and record.is_file():
@@ -207,15 +207,17 @@ class Network:
             executor.set_input(name, array)
         return executor
 
-    def outputs(self, executor: Any = None) -> list[np.ndarray]:
+    def outputs(self, executor: Any) -> list[np.ndarray]:
         """Run once and return the outputs."""
-        executor = executor or self.executor()
         executor.run()
         return [executor.get_output(i).numpy() for i in range(len(self.merged.outputs))]
 
-    def wrong(self, tolerance: float, executor: Any = None) -> str:
-        """Run once and return the first wrong result, or nothing."""
-        for case, found in outputs_by_case(self.cases, self.outputs(executor)):
+    def wrong(self, tolerance: float, executor: Any = None, runs: int = 1) -> str:
+        """Run and return the first wrong result of the last run, or nothing."""
+        executor = executor or self.executor()
+        for _ in range(runs):
+            arrays = self.outputs(executor)
+        for case, found in outputs_by_case(self.cases, arrays):
             for array, golden in zip(found, case.golden):
                 if text := difference(array, golden, tolerance)[1]:
                     return f"{case.name}: {text}"

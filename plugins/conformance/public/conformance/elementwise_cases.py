@@ -99,14 +99,7 @@ def _attributes(draw: Draw, schema: onnx.defs.OpSchema) -> dict:
 
 def _names() -> list[str]:
     declared = [o.onnx.name for o in OPS.values() if o.kind == POINTWISE and o.onnx]
-    return [name for name in dict.fromkeys([*declared, *FLOATS]) if _is_known(name)]
-
-
-def _is_known(name: str) -> bool:
-    try:
-        return bool(onnx.defs.get_schema(name, OPSET))
-    except onnx.defs.SchemaError:
-        return False
+    return [name for name in dict.fromkeys([*declared, *FLOATS]) if onnx.defs.has(name, OPSET)]
 
 
 CARDS = {op: (partial(_application, op=op), 5) for op in _names()}

@@ -126,7 +126,7 @@ def _parts(payload: bytes) -> tuple[bytes, bytes]:
 
 
 def _ways_to_run(device: Device) -> dict[str, dict[str, Any]]:
-    """Return options of the compiler by which a run ends at once or in a later wait."""
+    """Return options of the compiler with which a run ends at once or in a later wait."""
     ways: dict[str, dict[str, Any]] = {"an unknown operator": {}}
     if is_asynchronous(device):
         ways |= {

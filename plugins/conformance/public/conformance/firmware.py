@@ -23,7 +23,7 @@ from .device_under_test import AcceptedCase, merge_cases, outputs_by_case, regio
 from .finding import Finding
 from .operators import CHECK, judge
 
-STEPS = 1  # by which results may differ: kernels of boards round sums in fixed point
+STEPS = 1  # between a right result and the reference: kernels of boards round sums in fixed point
 FIRMWARE = {"target": "host", "runtime": "crt", "executor": "aot", "interface_api": "c"}
 ALIGN_BYTES = 16  # of tensors, since hardware may require it
 

@@ -39,7 +39,7 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
 
         def load_and_run() -> None:
             network.free()  # nothing else holds it between two rounds
-            network.outputs()
+            network.outputs(network.executor())
 
         result = [
             growth(CHECK, "runs", network.executor().run),

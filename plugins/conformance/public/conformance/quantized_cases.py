@@ -197,8 +197,10 @@ def _one(draw: Draw, dtype: Any, op: str) -> Case:
         attributes["axis"] = draw.pick(-1, 1) if draw.turn else -1
         shape = shape[1:]
     x = layers.feed("x", *shape)
-    same = layers.quantities["x"] if op in ("MaxPool", "Relu") else None
-    layers.layer(op, [x], like=same, **attributes)
+    like = layers.quantities["x"] if op in ("MaxPool", "Relu") or draw.turn == 0 else None
+    if op == "Softmax" and draw.turn == 0:  # as quantisers choose
+        like = Quantity(1 / 256, _limits(dtype)[0], dtype)
+    layers.layer(op, [x], like=like, **attributes)
     return layers.finished(op, "one tensor")
 
 

@@ -8,7 +8,7 @@ from onnx import helper
 
 from .case import Case
 
-# Part of a step, and of a value, by which float32 arithmetic may miss a number that is rounded.
+# Part of a step, and of a value: the error of float32 arithmetic before a number is rounded.
 DOUBT = 2.0**-17
 
 
