@@ -34,7 +34,7 @@ from tvmrt.libinfo import find_include_path
 # Checks that find most mutants come first; all are run if none fails.
 LAST = ("sizes", "tensors", "asynchronous")  # they compile most
 ORDER = sorted(CHECKS, key=LAST.count)
-SECONDS = 120  # time limit of one check, and of the judge
+SECONDS, JUDGE_SECONDS = 90, 40  # time limits of one check, and of the judge
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,9 @@ class Workshop:
         self._count += 1
         folder = self.folder / f"m{self._count}"
         plugin = build(folder / "judge", mutant.text, *FLAGS["judge"])
-        return None if plugin is None else in_process(lambda: judge.judge(plugin, self.folder))
+        if plugin is None:
+            return None
+        return in_process(lambda: judge.judge(plugin, self.folder), JUDGE_SECONDS)
 
     def outcomes(self, seed: int, count: int) -> Iterator[Outcome]:
         """Yield that many mutants that the judge shows to be wrong, with the result of the kit."""

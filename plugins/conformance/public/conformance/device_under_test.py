@@ -89,9 +89,9 @@ class AcceptedCase:
 
 @lru_cache(maxsize=2)
 def accepted_cases(device: Device, only: tuple[str, ...] = ()) -> list[AcceptedCase]:
-    """Return the cases that the device supports in part, filtered by name prefixes ``only``. The
-    first cases of each card choose the cards whose other cases it gets. A case that raises an error is
-    included, so that the failure is reported."""
+    """Return the cases that the device supports in part, filtered by name prefixes ``only``. A card
+    whose first cases it takes is drawn further. A case that raises an error is included, so that
+    the failure is reported."""
     record = _record[0] if _record else None
     if record is not None and record.is_file():
         kept = json.loads(record.read_text(encoding="utf-8"))
