@@ -40,7 +40,7 @@ static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* n) {
     if (!bias->is_constant) return "a constant bias only";
     return bias->ndim == 1 && bias->shape[0] == w->shape[1] ? NULL : "a bias a column";
   }
-  if (is(n, "max_pool")) return x->ndim == 4 && is_byte(x) ? NULL : "images of bytes";
+  if (is(n, "max_pool")) return x->ndim == 4 && is_float(x) ? NULL : "float32 images";
   if (is(n, "qadd") || is(n, "relu")) return is(n, "qadd") || is_float(x) ? NULL : "float32 only";
   if (!is_float(x)) return "float32 only";
   return same_shape(x, y) && same_shape(w, y) ? NULL : "equal shapes only";

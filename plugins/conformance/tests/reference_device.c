@@ -299,7 +299,7 @@ static void add_quantized(const tvmrt_region* region, const tvmrt_region_node* n
 static void pool(const tvmrt_region* region, const tvmrt_region_node* n) {
   const tvmrt_region_tensor* xt = type_of(region, n, 0);
   const void* x = data_of(region, n->inputs[0]);
-  uint8_t* y = data_of(region, n->outputs[0]);
+  float* y = data_of(region, n->outputs[0]);
   const int64_t* xs = tvmrt_region_extents(region, n->inputs[0]);
   const int64_t* ys = tvmrt_region_extents(region, n->outputs[0]);
   int32_t count;
@@ -310,7 +310,7 @@ static void pool(const tvmrt_region* region, const tvmrt_region_node* n) {
   for (int64_t plane = 0; plane < ys[0] * ys[1]; ++plane) {
     for (int64_t h = 0; h < ys[2]; ++h) {
       for (int64_t w = 0; w < ys[3]; ++w) {
-        double largest = -1000;
+        double largest = -INFINITY;
         for (int64_t k = 0; k < kernel[0] * kernel[1]; ++k) {
           const int64_t row = h * strides[0] - pads[0] + k / kernel[1] * dilations[0];
           const int64_t column = w * strides[1] - pads[1] + k % kernel[1] * dilations[1];
@@ -318,7 +318,7 @@ static void pool(const tvmrt_region* region, const tvmrt_region_node* n) {
           const double value = number(xt, x, (plane * xs[2] + row) * xs[3] + column);
           if (value > largest) largest = value;
         }
-        y[(plane * ys[2] + h) * ys[3] + w] = (uint8_t)(int)largest;
+        y[(plane * ys[2] + h) * ys[3] + w] = (float)largest;
       }
     }
   }

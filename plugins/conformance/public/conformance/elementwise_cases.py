@@ -37,7 +37,7 @@ def _operand(draw: Draw, op: str, dtype: str, shape: tuple[int, ...], place: int
         if place and op in NOT_ZERO:
             array = np.where(array == 0, 3, array).astype(dtype)
         return np.asarray(array % 8 if op == "BitShift" else array)
-    if draw.turn % 4 == 1 and op not in ("Sin", "Cos", "Tan"):
+    if draw.turn % 4 == 1 and op not in ("Sin", "Cos", "Tan", "Clip"):
         return draw.special(*shape)
     if op in ("Log", "Sqrt", "Reciprocal", "Pow", "Acosh"):
         return draw.positive(*shape)
