@@ -166,6 +166,7 @@ class Workshop:
             count -= 1
 
 
+MIN_SHARE = 0.95  # of the mutants; with fewer the exit code is 1
 FLAGS: dict[str, tuple[str, ...]] = {"kit": (), "judge": ("-DCOUNT_ALLOCATIONS",)}
 
 
@@ -182,6 +183,7 @@ def main() -> None:
     for kind in sorted(total):
         print(f"{kind:18} {found[kind]:3} of {total[kind]:3}")
     print(f"{'all':18} {found.total():3} of {total.total():3}")
+    sys.exit(found.total() < MIN_SHARE * total.total())
 
 
 if __name__ == "__main__":
