@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tvmrt.cli import console, options
-from tvmrt.units import FRACTION, SECONDS
+from tvmrt.units import COUNT, FRACTION, SECONDS
 
 
 @click.command("test")
@@ -34,7 +34,7 @@ from tvmrt.units import FRACTION, SECONDS
     help="Maximum error of a result, relative to its largest value.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, metavar="NUMBER",
+    "--seed", type=options.Quantity(COUNT, 0), default=1, show_default=True, metavar="NUMBER",
     help="Random numbers of the networks; other seeds draw other networks.",
 )  # fmt: skip
 @console.json_option

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import judge
-from mutate import FOLDER, SOURCE, Mutant, mutants
+from device_mutations import FOLDER, SOURCE, Mutant, mutants
 
 import tvmrt
 from tvmrt.compiler.sdk.devices import Device

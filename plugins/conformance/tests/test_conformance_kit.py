@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from device_mutations import SOURCE
 from device_plugin import built
 from mutant_runs import build
-from mutate import SOURCE
 
 from tvmrt.compiler.devices.skeleton import write_skeleton
 from tvmrt.conformance import CHECKS, run_checks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.sdk.devices import Device
+from tvmrt.compiler.sdk.devices import Device, call_device
 from tvmrt.compiler.sdk.graph import DTYPES, OPS, Node, TensorType, Value
 
 from .device_under_test import AcceptedCase, description
@@ -39,6 +39,6 @@ def _supports(device: Device, op: str) -> bool:
     node = Node(op, operands, dict(contract.example), "n", ("n",))
     node.outputs = [Value("y", kind, node)]
     try:
-        return device.supports(node) is None
+        return call_device(device, "supports", node) is None
     except Exception:  # it read what this node lacks, so it knows the operator
         return True

@@ -17,6 +17,7 @@ from .draw import Draw, single
 FLOATS = "Elu Selu LeakyRelu HardSigmoid HardSwish Softsign Clip".split()
 INTEGERS = ("int8", "uint8", "int32", "int64")
 NOT_ZERO = ("Div", "Mod")
+SMALL = ("BitShift", "Pow")  # of integers: other results are beyond the type, and undefined
 
 
 def _element_types(op: str, schema: onnx.defs.OpSchema) -> list[str]:
@@ -36,7 +37,7 @@ def _operand(draw: Draw, op: str, dtype: str, shape: tuple[int, ...], place: int
         array = draw.elements(dtype, *shape)
         if place and op in NOT_ZERO:
             array = np.where(array == 0, 3, array).astype(dtype)
-        return np.asarray(array % 8 if op == "BitShift" else array)
+        return np.asarray(array % 8 if op in SMALL else array)
     if draw.turn % 4 == 1 and op not in ("Sin", "Cos", "Tan", "Clip"):
         return draw.special(*shape)
     if op in ("Log", "Sqrt", "Reciprocal", "Pow", "Acosh"):

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.sizes import INT_MAX, upper_bound
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from .. import pools as pools_file
-from ..c.formatting import initializer, print_fields, rows, wrap
+from ..c.formatting import GAP, initializer, print_fields, rows, wrap
 from ..c.initializers import dtype_initializer
 from ..c.naming import sanitize
 from ..c.packed_functions import exported_head, shared_name
@@ -42,6 +42,7 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     return [*lines, *getter(prefix, "get_model_metadata", "&model_metadata")]
 
 
+_NAME_PART = 60  # characters of a name in one string
 NOMINAL_BYTES = 64  # of a workspace that each run plans: it is cleared, so it has no plan
 
 INCLUDES = [
@@ -192,6 +193,12 @@ def _model(content: dict) -> list[str]:
     ]
 
 
+def _name(text: str) -> str:
+    """Return a C string; a long one in parts, between which a line may break."""
+    parts = [text[i : i + _NAME_PART] for i in range(0, len(text), _NAME_PART)]
+    return GAP.join(map(c_string, parts or [""]))
+
+
 def _parameter(row: dict, shapes: dict[str, list[str]]) -> dict[str, object]:
     """Return a TVMParameterInfo; the array of its extents is added to ``shapes``."""
     extents = row["shape"]
@@ -201,8 +208,8 @@ def _parameter(row: dict, shapes: dict[str, list[str]]) -> dict[str, object]:
     kind, number = row["device"].values()
     host = initializer({"device_type": "kDLCPU"})
     return {
-        "relay_name_hint": c_string(row["relay_name_hint"]),
-        "tir_name_hint": c_string(row["tir_name_hint"]),
+        "relay_name_hint": _name(row["relay_name_hint"]),
+        "tir_name_hint": _name(row["tir_name_hint"]),
         **({"shape": shape, "ndim": len(extents)} if extents else {}),
         "dtype": dtype_initializer(dtype_of_text(row["dtype"])),
         "device": host if kind == CPU else DeviceMemory("", kind, number).c,
