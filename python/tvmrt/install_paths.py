@@ -25,10 +25,16 @@ def find_include_path() -> list[str]:
         If the headers are neither in the package nor in a source tree around it, or if those of a
         plug-in are missing.
     """
+    return [own_include_path(), *_plugin_folders()]
+
+
+def own_include_path() -> str:
+    """Return tvmrt's include folder, without reading the plug-ins. FileNotFoundError if it is
+    neither in the package nor in a source tree around it."""
     for root in (PACKAGE, _SOURCE_ROOT):
         folder = os.path.join(root, "include")
         if os.path.isfile(os.path.join(folder, "tvm", "runtime", "c_backend_api.h")):
-            return [folder, *_plugin_folders()]
+            return folder
     raise FileNotFoundError(f"the C headers are missing from {PACKAGE}; install the package again")
 
 

@@ -16,6 +16,7 @@ from tvmrt.install_paths import (
     find_cmake_path,
     find_firmware_path,
     find_include_path,
+    own_include_path,
 )
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "find_firmware_path",
     "find_include_path",
     "find_lib_path",
+    "own_include_path",
 ]
 
 _BUILD_FOLDERS = ("src_runtime", "src_backend", os.path.join("src_runtime", "firmware"))

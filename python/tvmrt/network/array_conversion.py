@@ -34,7 +34,8 @@ def as_array(value: Any) -> Any:
     try:
         result = dense_array(value)
     except ValueError:
-        sizes = {len(row) for row in value if isinstance(row, Sequence)}
+        rows: Any = value  # a checker takes it for one of NumPy's scalars here
+        sizes = {len(row) for row in rows if isinstance(row, Sequence)}
         if len(sizes) < 2:
             raise
         text = " and ".join(map(str, sorted(sizes)))
@@ -135,14 +136,14 @@ def converted(
     Raises TypeError or ValueError, naming the input; also for a table that does not begin with the
     columns in their order.
     """
-    columns_of = []
+    arrays = []
     for value, info in zip(values, infos):
         try:
             _check_columns(value, columns)
-            columns_of.append(convert_dtype(as_array(value), info.dtype))
+            arrays.append(convert_dtype(as_array(value), info.dtype))
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {info.name}: {error}") from None
-    return columns_of
+    return arrays
 
 
 def _check_columns(value: Any, columns: Sequence[str]) -> None:

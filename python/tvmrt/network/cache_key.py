@@ -16,7 +16,7 @@ from typing import Any
 from tvmrt import plugins, toolchains
 from tvmrt.compiler import processor
 from tvmrt.compiler.request import Request
-from tvmrt.libinfo import __version__, find_include_path
+from tvmrt.libinfo import __version__, own_include_path
 from tvmrt.option_syntax import option
 
 PACKAGE = Path(__file__).parents[1]
@@ -105,7 +105,7 @@ def _stamp(path: Path) -> str:
 @lru_cache(maxsize=1)
 def _sources() -> str:
     """Return the digest of the package's files, since a changed file is another compiler."""
-    roots = [PACKAGE, *_plugin_folders(), *(Path(each) / "tvm" for each in find_include_path())]
+    roots = [PACKAGE, *_plugin_folders(), Path(own_include_path(), "tvm")]
     return digest(*(line for root in roots for line in sorted(_files(root))))
 
 

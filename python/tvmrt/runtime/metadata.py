@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tvmrt.error import NameNotFoundError
 from tvmrt.runtime import _core
 from tvmrt.runtime._library import decode, ffi, pointer
 from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.device import Device
-from tvmrt.runtime.packed_func import get_global_func
-
-if TYPE_CHECKING:
-    from tvmrt.runtime.module import Module
 
 __all__ = ["FunctionInfo", "ModelMetadata", "ParameterInfo"]
 
@@ -92,21 +86,3 @@ def _parameter(row: ffi.CData) -> ParameterInfo:
         dtype,
         Device(row.device.device_type, row.device.device_id),
     )
-
-
-def metadata_of(module: Module, network: str) -> ModelMetadata:
-    """Return the metadata of a network in a module or its imports; see ``Module.metadata``."""
-    if module.type_key == "rpc":
-        raise ValueError(f"{module!r} is on another machine; load its library here")
-    if network:
-        name = f"tvmgen_{network}_get_model_metadata"
-        if not module.implements_function(name, query_imports=True):
-            raise NameNotFoundError(
-                f"{module!r} has no metadata of a network '{network}'; tvmrt inspect lists the "
-                "functions of a library"
-            )
-        return read(module.get_function(name, query_imports=True)().value)
-    # derives the struct for libraries of other compilers, which have only the classic one
-    reader = get_global_func("runtime.MetadataModuleCreate")()
-    reader.import_module(module)
-    return read(reader["get_model_metadata"]().value)

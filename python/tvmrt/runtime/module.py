@@ -15,7 +15,7 @@ from tvmrt.runtime import _core
 from tvmrt.runtime._core import function_from_handle
 from tvmrt.runtime._library import address, check, encode, ffi, lib, pointer
 from tvmrt.runtime.device import Device
-from tvmrt.runtime.metadata import ModelMetadata, metadata_of
+from tvmrt.runtime.metadata import ModelMetadata, read
 from tvmrt.runtime.packed_func import PackedFunc, get_global_func
 
 __all__ = [
@@ -202,7 +202,20 @@ class Module(_core.Module):
         ValueError
             If the module has no metadata, or is on another machine.
         """
-        return metadata_of(self, network)
+        if self.type_key == "rpc":
+            raise ValueError(f"{self!r} is on another machine; load its library here")
+        if network:
+            name = f"tvmgen_{network}_get_model_metadata"
+            if not self.implements_function(name, query_imports=True):
+                raise NameNotFoundError(
+                    f"{self!r} has no metadata of a network '{network}'; tvmrt inspect lists the "
+                    "functions of a library"
+                )
+            return read(self.get_function(name, query_imports=True)().value)
+        # derives the struct for libraries of other compilers, which have only the classic one
+        reader = get_global_func("runtime.MetadataModuleCreate")()
+        reader.import_module(self)
+        return read(reader["get_model_metadata"]().value)
 
     def get_property_mask(self) -> int:
         """Return the bits of ModulePropertyMask that are set."""

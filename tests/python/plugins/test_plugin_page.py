@@ -175,7 +175,8 @@ tvmrt.load(b"boys2.5", cache=False)
 """
     done = _run(["-c", ask], tmp_path, installed)
     assert done.returncode != 0
-    assert "these 7 bytes are not a " in done.stderr and ".toy file; give the path" in done.stderr
+    assert "these 7 bytes are not a network; give the content of a " in done.stderr
+    assert ".toy file, or its path" in done.stderr
 
 
 def test_absent_plugin_is_named(installed, tmp_path):

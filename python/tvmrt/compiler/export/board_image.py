@@ -195,7 +195,9 @@ def _build(
         compiler, *specs, "-std=gnu11", "-Os", "-ffunction-sections", "-fdata-sections",
         *(f"-I{path}" for path in includes),
     ]  # fmt: skip
-    objects = object_commands([*usual, *board.network], code, folder)
+    base = get_target(library.target.base).flags
+    own = [flag for flag in library.target.flags if flag not in base]  # of a plug-in's processor
+    objects = object_commands([*usual, *board.network, *own], code, folder)
     for command in objects.values():
         _run(command, board)
     command = [
