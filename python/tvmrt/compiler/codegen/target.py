@@ -210,15 +210,17 @@ BOARDS = {
 }  # fmt: skip
 
 
+_OWN_NAMES = ("native", "host", *LEVELS, *CROSS, *UNHOSTED)  # known without reading plug-ins
+
+
 def target_names() -> list[str]:
     """Return all target names, this machine first."""
-    added = plugin.keys("targets")
-    return list(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *UNHOSTED, *added]))
+    return list(dict.fromkeys([*_OWN_NAMES, *plugin.keys("targets")]))
 
 
 def is_unhosted(name: str | None) -> bool:
     """Return whether a target of this name has no operating system; not for an unknown name."""
-    added = plugin.find("targets", name)
+    added = None if name in _OWN_NAMES or not name else plugin.find("targets", name)
     return name in UNHOSTED if added is None else not added.hosted
 
 
@@ -279,7 +281,7 @@ def with_amx_level(machine: Target, request: TargetRequest) -> Target:
 
 def _named_target() -> str:
     named = os.environ.get(DEFAULT_VARIABLE, "")
-    if named and named not in target_names():
+    if named and named not in _OWN_NAMES and named not in target_names():
         raise ValueError(
             f"{DEFAULT_VARIABLE} names the target {named}, which is not known; "
             f"{suggestion(named, target_names())}"
