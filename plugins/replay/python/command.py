@@ -12,11 +12,11 @@ import click
 from tvmrt.cli import app, console, files, onnx_reference, options
 from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.cli.schema_types import flag, integer, list_of, of, record, text
-from tvmrt.plugins.replay import dump
 from tvmrt.units import COUNT
 
 if TYPE_CHECKING:
     from tvmrt.compiler.sdk.export import CompiledLibrary
+    from tvmrt.plugins.replay import dump
     from tvmrt.plugins.replay.comparison import RecordComparison
 
 SCHEMA = ("tvmrt replay --json.", lambda: record(
@@ -50,6 +50,7 @@ def command(
     the first operator whose output differs; the exit code is then 1.
     """
     from tvmrt.custom import gather
+    from tvmrt.plugins.replay import dump
     from tvmrt.plugins.replay.comparison import compare, finding
 
     files.check_file(model)
