@@ -42,7 +42,7 @@ TEMPLATES: dict[str, Mapping[str, str]] = {
     "bit_not": {"integer": "~{0}"},
     "is_nan": {"f32": "({0} != {0})"},
     "abs": {"f32": "fabs({0})"},
-    "sign": {"f32": "(float)(({0} > 0) - ({0} < 0))"},
+    "sign": {"f32": "({0} != {0} ? {0} : (float)(({0} > 0) - ({0} < 0)))"},
     "reciprocal": {"f32": "1.0f / {0}"},
     "round": {"f32": "rint({0})"},
     "sigmoid": {"f32": "1.0f / (1.0f + exp(-{0}))"},
