@@ -18,6 +18,7 @@ from typing import Any
 import onnx
 from onnx import version_converter
 
+from tvmrt.compiler.sdk.frontend import unused_name
 from tvmrt.plugins.quantize.samples import Feed
 
 CALIBRATIONS = ("MinMax", "Entropy", "Percentile")  # names of onnxruntime's methods
@@ -87,7 +88,8 @@ def _prepare(model: onnx.ModelProto) -> onnx.ModelProto:
     with _silent(), tempfile.TemporaryDirectory(prefix="tvmrt-quantize-") as folder:
         source, target = Path(folder) / "source.onnx", Path(folder) / "prepared.onnx"
         try:
-            model = onnx.ModelProto.FromString(model.SerializeToString())
+            given, model = model, onnx.ModelProto()
+            model.CopyFrom(given)
             # before version 4 weights are inputs, too, which may be replaced in a run
             _drop(model.graph.input, {tensor.name for tensor in model.graph.initializer})
             model.ir_version = max(model.ir_version, 4)
@@ -109,11 +111,8 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
     """Give every node a name of its own; the quantiser selects nodes by name."""
     names: set[str] = set()
     for number, node in enumerate(graph.node):
-        name = node.name or f"{node.op_type}_{number}"
-        while name in names:
-            name += "_"
-        names.add(name)
-        node.name = name
+        node.name = unused_name(node.name or f"{node.op_type}_{number}", names.__contains__)
+        names.add(node.name)
 
 
 def _flatten_biases(graph: onnx.GraphProto) -> None:

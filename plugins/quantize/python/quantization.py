@@ -102,12 +102,12 @@ def quantize(
     answers = _check_labels(labels, feeds)
     search = Search(Quantizer(network), feeds, progress or (lambda stage, done, total: None))
     costs = search.costs()
-    names, result, found = _choose(search, costs, max_error)
+    names, result, found, error = _choose(search, costs, max_error)
     if output is not None:
         _write_model(result, Path(output))
     return Quantization(
-        result, len(feeds), search.calibration, output_error(search.right, found),
-        _accuracy(search.right, answers), _accuracy(found, answers), _layers(search, costs, names),
+        result, len(feeds), search.calibration, error, _accuracy(search.right, answers),
+        _accuracy(found, answers), _layers(search, costs, names),
     )  # fmt: skip
 
 
@@ -121,9 +121,9 @@ def _layers(search: Search, costs: Mapping[str, float], int8: set[str]) -> tuple
 
 def _choose(
     search: Search, costs: Mapping[str, float], max_error: float | None
-) -> tuple[set[str], onnx.ModelProto, Outputs]:
-    """Return the nodes in int8, the network, and its outputs in tvmrt. ``costs`` has the cheapest
-    node first."""
+) -> tuple[set[str], onnx.ModelProto, Outputs, float]:
+    """Return the nodes in int8, the network, and its outputs and its error in tvmrt. ``costs`` has
+    the cheapest node first."""
     order = list(costs)
     count = len(order) if max_error is None else search.within(max_error, order)
     while True:
@@ -131,8 +131,9 @@ def _choose(
         found = run_tvmrt(result, search.feeds)
         if not any(costs[name] for name in order[:count]) and search.error:
             raise ValueError(_nothing_cheap_enough(search, costs, max_error))
-        if max_error is None or output_error(search.right, found) <= max_error:
-            return set(order[:count]), result, found
+        error = output_error(search.right, found)
+        if max_error is None or error <= max_error:
+            return set(order[:count]), result, found, error
         count -= 1  # results in tvmrt are rounded otherwise than in onnxruntime
 
 
@@ -174,15 +175,11 @@ def _accuracy(outputs: Outputs, labels: np.ndarray | None) -> float | None:
 
 
 def _read_model(path: Path) -> onnx.ModelProto:
-    from tvmrt.cli.files import check_file
+    from tvmrt.cli.onnx_reference import load_model
 
     if path.suffix != ".onnx":
         raise ValueError(f"{path} is not an .onnx file; only ONNX networks are quantised")
-    check_file(path)
-    try:
-        return onnx.load(path)
-    except Exception as problem:  # protobuf's errors share no base class with onnx's
-        raise ValueError(f"{path} is not an ONNX model: {problem}") from problem
+    return load_model(path)
 
 
 def _read_samples(path: Path) -> dict[str, np.ndarray]:

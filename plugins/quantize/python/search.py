@@ -22,13 +22,13 @@ class Search:
     """Errors of a network with some nodes in int8, measured in onnxruntime.
 
     ``right``: the outputs in float32. ``calibration``: the best method, which has ``error`` with
-    all nodes but those of ``refused`` in int8; onnxruntime cannot quantise these.
+    all nodes in int8 that onnxruntime can quantise.
     """
 
     def __init__(self, quantizer: Quantizer, feeds: Sequence[Feed], report: Progress) -> None:
         self.quantizer, self.feeds, self._report = quantizer, feeds, report
         self.right = run_onnxruntime(quantizer.prepared, feeds)
-        self.refused: set[str] = set()
+        self._accepted = list(quantizer.nodes)
         rows = []
         for number, calibration in enumerate(CALIBRATIONS):
             report("calibrate", number, len(CALIBRATIONS))
@@ -40,16 +40,11 @@ class Search:
         """Return the network with these nodes in int8."""
         return self.quantizer.model(self._ranges, names)
 
-    @property
-    def _accepted(self) -> list[str]:
-        return [name for name in self.quantizer.nodes if name not in self.refused]
-
     def _error_of_all(self, ranges: Any) -> float:
         try:
             return self._error(ranges, self._accepted)
         except ValueError:
-            accepted = self._accept(ranges, [], self._accepted)
-            self.refused = set(self.quantizer.nodes) - set(accepted)
+            self._accepted = self._accept(ranges, [], self._accepted)
             return self._error(ranges, self._accepted)
 
     def _accept(self, ranges: Any, accepted: list[str], names: list[str]) -> list[str]:
