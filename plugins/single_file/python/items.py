@@ -65,15 +65,15 @@ def words(text: str) -> set[str]:
 
 def macros_of(text: str) -> Macros:
     """Return the macros that a text defines, each with all its definitions."""
-    macros_of: dict[str, list[Macro]] = {}
+    macros: dict[str, list[Macro]] = {}
     for match in re.finditer(
         r"^\s*#\s*define\s+(\w+)(\([^)]*\))?((?:\\\n|[^\n])*)", text, re.MULTILINE
     ):
         name, parameters, body = match.groups()
         names = None if parameters is None else tuple(_WORD.findall(parameters))
         body = without_comments(body.replace("\\\n", "\n")).strip()
-        macros_of.setdefault(name, []).append(Macro(names, body))
-    return macros_of
+        macros.setdefault(name, []).append(Macro(names, body))
+    return macros
 
 
 def items_of(text: str, macros: Macros) -> list[Item]:

@@ -28,21 +28,21 @@ class UncacheableOptionError(Exception):
 
 def digest(*parts: bytes | str) -> str:
     """Return a digest of 40 hexadecimal digits of some byte strings and texts."""
-    digest = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()[:40]
+        hasher.update(len(data).to_bytes(8, "little"))
+        hasher.update(data)
+    return hasher.hexdigest()[:40]
 
 
 def digest_of_file(path: str | os.PathLike[str]) -> str:
     """Return the digest of a file. Raises OSError if it cannot be read."""
-    digest, chunk = hashlib.sha256(), memoryview(bytearray(1 << 18))  # fits the CPU cache
+    hasher, chunk = hashlib.sha256(), memoryview(bytearray(1 << 18))  # fits the CPU cache
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(chunk):
-            digest.update(chunk[:count])
-    return digest.hexdigest()[:40]
+            hasher.update(chunk[:count])
+    return hasher.hexdigest()[:40]
 
 
 def key_of(network: str, request: Request) -> str:

@@ -98,7 +98,7 @@ def _read(tar: tarfile.TarFile, max_bytes: int) -> Package:
     library = next((name for name in LIBRARIES if name in files), None)
     if library is None:
         raise ValueError(f"it contains neither {LIBRARIES[0]} nor {LIBRARIES[1]}")
-    libraries = []
+    contents = []
     for name in (library, GRAPH, PARAMS):
         member = files.get(name)
         if member is None:
@@ -107,8 +107,8 @@ def _read(tar: tarfile.TarFile, max_bytes: int) -> Package:
         if max_bytes < 0 or member.issparse():
             raise ValueError(f"{name} has an invalid size in the archive")
         content = tar.extractfile(member)
-        libraries.append(content.read() if content is not None else b"")
-    code, graph, params = libraries
+        contents.append(content.read() if content is not None else b"")
+    code, graph, params = contents
     return Package(library, code, graph.decode("utf-8"), params)
 
 

@@ -92,8 +92,8 @@ def apply_activation(
     None for ONNX's default."""
 
     def parameter(index: int, default: float) -> float:
-        parameter = parameters[index] if index < len(parameters) else None
-        return default if parameter is None else float(parameter)
+        number = parameters[index] if index < len(parameters) else None
+        return default if number is None else float(number)
 
     if not name:
         return x

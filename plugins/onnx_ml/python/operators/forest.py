@@ -28,7 +28,7 @@ def sort_nodes(nodes: TreeNodes) -> TreeNodes:
 def _cache_block_order(nodes: TreeNodes, branch: np.ndarray) -> np.ndarray:
     """Return the reachable nodes, tree by tree, in blocks of two children and four grandchildren:
     two steps of a traversal stay within one cache line."""
-    levels = [nodes.roots]
+    indices = [nodes.roots]
     trees, blocks, slots = [np.arange(nodes.roots.size)], [np.full(nodes.roots.size, -1)], []
     slots.append(np.zeros(nodes.roots.size, np.int64))
     top, tree = nodes.roots, trees[0]
@@ -42,7 +42,7 @@ def _cache_block_order(nodes: TreeNodes, branch: np.ndarray) -> np.ndarray:
         both = slot[inner, None] + np.arange(2)
         known = (np.repeat(each[inner], 2) for each in (tree, block))
         result = (pair.reshape(-1), *known, both.reshape(-1))
-        for into, array in zip((levels, trees, blocks, slots), result):
+        for into, array in zip((indices, trees, blocks, slots), result):
             into.append(array)
         return result
 
@@ -55,7 +55,7 @@ def _cache_block_order(nodes: TreeNodes, branch: np.ndarray) -> np.ndarray:
         lower = append_children(*pairs[:3], 2 + 2 * pairs[3])
         top, tree = lower[0], lower[1]
     order = np.lexsort([np.concatenate(each) for each in (slots, blocks, trees)])
-    return np.concatenate(levels)[order]
+    return np.concatenate(indices)[order]
 
 
 def _check(nodes: TreeNodes, columns: int) -> None:

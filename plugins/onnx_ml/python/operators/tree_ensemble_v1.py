@@ -106,8 +106,8 @@ def _nodes(ctx: NodeContext) -> tuple[TreeNodes, OperandPointers]:
 def _roots(trees, branch, children, tree_ids) -> np.ndarray:
     """Return each tree's root, the node that is not a child of another."""
     child = np.zeros(trees.size, bool)
-    for children_of in children:
-        child[children_of[branch]] = True
+    for positions in children:
+        child[positions[branch]] = True
     roots = np.flatnonzero(~child)
     roots = roots[np.argsort(trees[roots], kind="stable")]
     if roots.size != tree_ids.size or (trees[roots] != tree_ids).any():

@@ -239,8 +239,8 @@ class GraphImporter(ImportState):
         row = self._custom(op) if op.is_custom else find(op.name)
         if row is None or op.version > row.newest:
             kind = "custom operator " if op.is_custom else ""
-            newest = "" if row is None else f", known are those up to {row.newest}"
-            self.problems.append(f"{name} ({kind}{op.name} version {op.version}{newest})")
+            note = "" if row is None else f", known are those up to {row.newest}"
+            self.problems.append(f"{name} ({kind}{op.name} version {op.version}{note})")
             return nothing
         if lost:
             return nothing

@@ -96,7 +96,7 @@ def _assigned_variables(ctx: OpContext) -> set[tuple[str, str]]:
 def _find_set(model: Model) -> set[tuple[str, str]]:
     first = {op.options["init"] for g in model.subgraphs for op in g.operators
              if op.name == "CALL_ONCE"}  # fmt: skip
-    initial, every = set(), set()
+    assigned, every = set(), set()
     for number, graph in enumerate(model.subgraphs):
         handles = {}
         for op in graph.operators:
@@ -105,5 +105,5 @@ def _find_set(model: Model) -> set[tuple[str, str]]:
                 handles.update(dict.fromkeys(op.outputs, key))
                 every.add(key)
             elif op.name == "ASSIGN_VARIABLE" and number not in first and op.inputs:
-                initial.add(handles.get(op.inputs[0]))
-    return every if None in initial else initial
+                assigned.add(handles.get(op.inputs[0]))
+    return every if None in assigned else assigned

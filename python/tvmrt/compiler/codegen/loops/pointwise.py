@@ -81,14 +81,14 @@ def _silu_gates(nodes: Sequence[Node]) -> dict[Node, Node]:
         for node in nodes
         if node.op == "sigmoid" and node.output.dtype.name == "float32"
     }
-    expressions = {}
+    gate_of = {}
     for node in nodes:
         gates = [v for v in node.inputs if v in sigmoids] if node.op == "mul" else []
         if len(gates) == 1 and read.count(gates[0]) == 1:
             gate = sigmoids[gates[0]]
             if gate.inputs[0] in node.inputs:
-                expressions[node] = gate
-    return expressions
+                gate_of[node] = gate
+    return gate_of
 
 
 def _silu(gate: Node, names: dict[Value, str]) -> Expression:

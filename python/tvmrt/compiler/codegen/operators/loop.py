@@ -142,7 +142,7 @@ class _Printer:
 
     def _print_growth(self, available: set[Symbol], new_symbols: Collection[Symbol] = ()) -> None:
         """Print the extents after this iteration, with checks of the available memory, if they
-        depend on ``found`` and ``known``; then ``found`` is added to ``known``."""
+        depend on available symbols, one of them new; new symbols become available."""
         f = self.f
         available.update(new_symbols)
         for each in self.growing_extents:

@@ -131,12 +131,12 @@ def attention(ctx: NodeContext) -> list[Value]:
 
 def _biases(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> list[Value]:
     """Return the biases of the scores: mask, causal limit, window and padding."""
-    steps, indices = query.shape[2], []
+    steps, masks = query.shape[2], []
     mask, valid = ctx.input(3), ctx.input(6)
     if mask is not None:
         if mask.dtype.name == "bool":
             mask = mask_to_bias(ctx, mask, query)
-        indices.append(_pad_mask(ctx, mask, length))
+        masks.append(_pad_mask(ctx, mask, length))
     if valid is None or ctx.input(4) is not None:
         distance = key_distances(ctx, steps, length, past)
     else:
@@ -147,15 +147,15 @@ def _biases(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> lis
         right = 0
     if right >= 0:
         allowed = ctx.emit("greater_equal", [distance, ctx.const(-right, np.int64)])
-        indices.append(mask_to_bias(ctx, allowed, query))
+        masks.append(mask_to_bias(ctx, allowed, query))
     if left >= 0:
         allowed = ctx.emit("less_equal", [distance, ctx.const(left, np.int64)])
-        indices.append(mask_to_bias(ctx, allowed, query))
+        masks.append(mask_to_bias(ctx, allowed, query))
     if valid is not None:
         positions = ctx.reshape(ctx.iota(length), (1, 1, 1, length))
         count = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
-        indices.append(mask_to_bias(ctx, ctx.emit("less", [positions, count]), query))
-    return indices
+        masks.append(mask_to_bias(ctx, ctx.emit("less", [positions, count]), query))
+    return masks
 
 
 def _pad_mask(ctx: NodeContext, mask: Value, length: SymInt) -> Value:

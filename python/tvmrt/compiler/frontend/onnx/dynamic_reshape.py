@@ -129,8 +129,8 @@ def _result_shape(
     ctx: NodeContext, x: Value, sizes: TensorExpr, named: tuple, is_declared: list[bool]
 ) -> tuple[SymInt, ...]:
     """Return the extents of the result; a run in which they are invalid ends with an error."""
-    declared = prod(n for n, fixed in zip(named, is_declared) if fixed)
-    size = upper_bound(x.type.size) // max(lower_bound(declared), 1)
+    declared_size = prod(n for n, fixed in zip(named, is_declared) if fixed)
+    size = upper_bound(x.type.size) // max(lower_bound(declared_size), 1)
     numbers = [sizes.at(d).value for d, fixed in enumerate(is_declared) if not fixed]
     highs = [min(upper_bound(n), size) for n, fixed in zip(named, is_declared) if not fixed]
     what = [f"extent of axis {d}" for d, fixed in enumerate(is_declared) if not fixed]

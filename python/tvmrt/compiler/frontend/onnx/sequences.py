@@ -267,16 +267,16 @@ def sequence_map(ctx: NodeContext) -> list:
 
 @onnx_op("Optional")
 def optional(ctx: NodeContext) -> list:
-    optional = ctx.input(0)
-    return [AbsentOptional() if optional is None else optional]
+    element = ctx.input(0)
+    return [AbsentOptional() if element is None else element]
 
 
 @onnx_op("OptionalHasElement")
 def has_element(ctx: NodeContext) -> Value:
-    optional = ctx.input(0)
-    if isinstance(optional, DynamicOptional):
-        return optional.is_present
-    return ctx.const(optional is not None and not isinstance(optional, AbsentOptional))
+    element = ctx.input(0)
+    if isinstance(element, DynamicOptional):
+        return element.is_present
+    return ctx.const(element is not None and not isinstance(element, AbsentOptional))
 
 
 @onnx_op("OptionalGetElement")

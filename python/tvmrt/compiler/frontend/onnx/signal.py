@@ -102,7 +102,7 @@ def dft(ctx: NodeContext) -> Value:
         axis = ctx.attr("axis", 1)
     axis = normalize_axis(axis, rank)
     inverse, onesided = bool(ctx.attr("inverse", 0)), bool(ctx.attr("onesided", 0))
-    size = ctx.int_operand(1, "the length")
+    length_operand = ctx.int_operand(1, "the length")
     components = x.shape[-1]
     if axis == rank - 1 or components not in (1, 2):
         raise ValueError(f"{x.type} has no axis {axis} for a Fourier transform")
@@ -110,7 +110,8 @@ def dft(ctx: NodeContext) -> Value:
     order = [*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1]
     moved = ctx.transpose(x, order)
     full = onesided and inverse
-    length = size[0] if size else (2 * (x.shape[axis] - 1) if full else x.shape[axis])
+    whole = 2 * (x.shape[axis] - 1) if full else x.shape[axis]
+    length = length_operand[0] if length_operand else whole
     if full:
         moved = _append_conjugate_half(ctx, moved, length)
     moved = ctx.pad_or_truncate(moved, rank - 2, length)

@@ -53,13 +53,13 @@ class _Analysis:
 
     def _compute(self, value: Value, depth: int) -> Interval:
         node = value.producer
-        interval = _of_type(value)
+        limits = _of_type(value)
         if node is None:
-            return interval
+            return limits
         if node.op == "topk" and value is node.outputs[0]:
             return self.of(node.inputs[0], depth + 1)
         if node.op in _INDICES and value.dtype.name != "bool":
-            interval = _INDICES[node.op](node, node.outputs.index(value))
+            limits = _INDICES[node.op](node, node.outputs.index(value))
         rule = _RULES.get(node.op)
         if rule is None and node.has(Trait.MOVES_ELEMENTS, Trait.EXTREMUM):
             rule = _first
@@ -69,9 +69,9 @@ class _Analysis:
         def operand(index: int, value: Value | None = None) -> Interval:
             return self.of(node.inputs[index] if value is None else value, depth + 1)
 
-        interval = _meet(interval, node.operator.result_range or UNKNOWN)
+        limits = _meet(limits, node.operator.result_range or UNKNOWN)
         result = rule(node, operand) if rule else UNKNOWN
-        return interval if any(map(isnan, result)) else _meet(result, interval)
+        return limits if any(map(isnan, result)) else _meet(result, limits)
 
 
 def _of_constant(data: np.ndarray) -> Interval:
