@@ -153,8 +153,7 @@ def connections() -> Iterator[tuple[str, Connection]]:
     """Yield all connections of plug-ins by key; one whose code does not load is left out."""
     for key in plugin.keys("connections"):
         try:
-            connection_type: type[Connection] = plugin.find("connections", key)  # type: ignore[assignment]
-            connection = connection_type()
+            connection: Connection = plugin.find("connections", key, Connection)  # type: ignore[assignment]
         except Exception as error:  # third-party code may raise anything
             text = f"{key} is left out: {type(error).__name__}: {error}"
             warnings.warn(text, TvmrtWarning, stacklevel=2)

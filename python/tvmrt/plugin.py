@@ -19,7 +19,7 @@ from typing import Any
 
 from tvmrt.file_suffix import suffix_of
 from tvmrt.option import Option, read_option
-from tvmrt.plugin_check import malformed
+from tvmrt.plugin_check import excluded_names, malformed
 
 ENTRY_POINTS = "tvmrt.plugins"
 DEVICES = "tvmrt.devices"  # entry points of packages that are not plug-ins
@@ -221,7 +221,7 @@ class _Tables:
         self.absent: list[UnusedPlugin] = []
         self.entries: dict[str, dict[Any, tuple[Plugin, str]]] = {name: {} for name in TABLES}
         self.options: dict[str, Option] | None = None  # None until they are read
-        unwanted = _excluded_names()
+        unwanted = excluded_names(VARIABLE)
         for name, plugin in _discover(self._skip):
             if name in unwanted:
                 self.absent.append(UnusedPlugin(name, f"{VARIABLE} leaves it out", plugin))
@@ -277,15 +277,6 @@ def _read() -> _Tables:
             if not _tables:
                 _tables.append(_Tables())
     return _tables[0]
-
-
-def _excluded_names() -> set[str]:
-    """Return the plug-in names that the environment variable excludes (written as "-NAME")."""
-    names = [*filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(",")))]
-    for name in names:
-        if not name.startswith("-"):
-            raise ValueError(f"{VARIABLE}: write -{name} to leave the plug-in {name} out")
-    return {name[1:] for name in names}
 
 
 def _discover(skip: Any) -> Iterator[tuple[str, Plugin]]:
@@ -355,11 +346,14 @@ def owner_of(table: str, key: Any) -> str:
     return _read().entries[table][key][0].name
 
 
-def find(table: str, key: Any) -> Any | None:
-    """Import and return the object that a plug-in adds under a key; None if none does.
+def find(table: str, key: Any, kind: type = object) -> Any | None:
+    """Import and return the object that a plug-in adds under a key; None if none does. For a
+    subclass of ``kind`` it is a new instance.
 
     Raises
     ------
+    ValueError
+        If the object is not of that kind; the text names the plug-in.
     ImportError
         If the plug-in's code does not load; the text names the plug-in.
     """
@@ -368,13 +362,19 @@ def find(table: str, key: Any) -> Any | None:
         return None
     plugin, reference = entry
     try:
-        return resolve(reference)
+        value = resolve(reference)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("tvmrt."):
             raise ImportError(f"the plug-in {plugin.name} has no {reference}: {error}") from error
         raise  # a missing optional dependency: the caller names its extra
     except (AttributeError, ImportError) as error:
         raise ImportError(f"the plug-in {plugin.name} does not load: {error}") from error
+    if kind is not object and isinstance(value, type) and issubclass(value, kind):
+        value = value()
+    if not isinstance(value, kind):
+        text = f"the plug-in {plugin.name} adds {key!r} to its {table}: {reference}"
+        raise ValueError(f"{text} is not of the type {kind.__name__}")
+    return value
 
 
 def device_offers(name: str) -> Iterator[Any]:
@@ -442,11 +442,11 @@ def importers() -> Iterator[Importer]:
     """Yield all importers of plug-ins; an importer whose code does not load is left out."""
     for suffix in keys("importers"):
         try:
-            found = find("importers", suffix)
+            found: Importer | None = find("importers", suffix, Importer)
         except ImportError:
             continue
         if found is not None:
-            yield found()
+            yield found
 
 
 def importer_of_file(path: str | os.PathLike[str]) -> Importer | None:
@@ -460,8 +460,8 @@ def importer_of_file(path: str | os.PathLike[str]) -> Importer | None:
         If the plug-in's code does not load.
     """
     suffix = suffix_of(path)
-    if (found := find("importers", suffix)) is not None:
-        importer: Importer = found()
+    importer: Importer | None = find("importers", suffix, Importer)
+    if importer is not None:
         return importer
     if (reason := why_missing("importers", suffix)) is not None:
         raise ValueError(f"{path}: {reason}")

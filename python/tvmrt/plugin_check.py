@@ -1,7 +1,8 @@
-"""Check the field types of a plug-in."""
+"""Check the field types of a plug-in, and the names of those to leave out."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,3 +25,12 @@ def malformed(plugin: Any, tables: Iterable[str]) -> str | None:
             if not texts or len(parts) != 1 + (table in _BY_OPERATOR):
                 return f"{table} has {key!r}: {reference!r}; give texts, 'module:attribute'"
     return None
+
+
+def excluded_names(variable: str) -> set[str]:
+    """Return the plug-in names that an environment variable excludes (written as "-NAME")."""
+    names = [*filter(None, map(str.strip, os.environ.get(variable, "").split(",")))]
+    for name in names:
+        if not name.startswith("-"):
+            raise ValueError(f"{variable}: write -{name} to leave the plug-in {name} out")
+    return {name[1:] for name in names}

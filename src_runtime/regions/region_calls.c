@@ -35,9 +35,10 @@ static int add_event(void* sink, const char* name, double start, double end) {
   const event_sink* s = sink;
   tvmrt_buf* rows = &s->events->rows;
   const double began = s->c->began - s->events->start;
-  if (name == NULL || !(end >= start && start > -1e9 && end < 1e9)) {
+  if (name == NULL) return tvmrt__fail_value("an event has no name; give one.");
+  if (!(end >= start && start > -1e9 && end < 1e9)) {
     return tvmrt__fail_value("event '%.60s' lasts from %g to %g seconds; give its start and end.",
-                             name == NULL ? "" : name, start, end);
+                             name, start, end);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(rows, rows->size == 0 ? "{" : ", {"));
   TVMRT_RETURN_IF_ERROR(

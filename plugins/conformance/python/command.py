@@ -7,15 +7,14 @@ import click
 from tvmrt.cli import console, options
 from tvmrt.units import COUNT, FRACTION, SECONDS
 
+CHOICES = "operators sizes tensors asynchronous reduced faults libraries leaks threads"
+
 
 @click.command("test")
 @click.argument("target", metavar="NAME|PLUGIN.so|FILE.py")
 @click.option(
     "--check", "checks", multiple=True,
-    type=click.Choice(
-        ["operators", "sizes", "tensors", "asynchronous", "reduced", "faults", "libraries", "leaks",
-         "threads"]
-    ),
+    type=click.Choice(CHOICES.split()),
     help="Run this check only; may be repeated. Default: all checks.",
 )  # fmt: skip
 @click.option(

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from tvmrt import plugin
 
+from .disassembly import KINDS
+
 
 @dataclass(frozen=True)
 class Core:
@@ -125,6 +127,12 @@ def core_of(target: str) -> Core:
         )
     if added is None:
         return core
+    unknown = ", ".join(sorted(set(added.costs) - set(KINDS)))
+    if unknown:
+        raise ValueError(
+            f"the target {target} has costs of {unknown}; the kinds of instructions are "
+            f"{', '.join(KINDS)}"
+        )
     costs = {**core.costs, **added.costs}
     return replace(core, name=target, source=f"as {core.name}, but for {dict(added.costs)}",
                    published=False, costs=costs, worst_costs=None)  # fmt: skip

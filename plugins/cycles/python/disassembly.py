@@ -66,6 +66,11 @@ _RISCV = (
 )
 _ARM_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _ARM)
 _RISCV_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RISCV)
+# All kinds; "load_next": a load after another one.
+KINDS = sorted({kind for _, kind in (*_ARM, *_RISCV)} | {
+    "alu", "pop_pc", "float_move_two", "load_next", "vector", "vector_load", "vector_store",
+    "vector_gather",
+})  # fmt: skip
 LOADS = {"load", "float_load", "load_double"}
 # Execution unit of an instruction kind, if there is only one such unit.
 UNITS = {

@@ -16,7 +16,7 @@ def find(name: str) -> click.Command | None:
     click.UsageError
         If only an unused plug-in has it.
     """
-    command: click.Command | None = plugin.find("commands", name)
+    command: click.Command | None = plugin.find("commands", name, click.Command)
     reason = plugin.why_missing("commands", name) if command is None else None
     if reason:
         raise click.UsageError(reason)

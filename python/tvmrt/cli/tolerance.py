@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from tvmrt import plugin
@@ -46,7 +47,7 @@ def of_plugins(model: onnx.ModelProto, with_followers: bool = False) -> dict[str
     growth = ROUNDED_NETWORK / ROUNDED_LAYER if with_followers else 1.0
     for node in model.graph.node:
         found = [allowed[name] for name in node.input if name in allowed and with_followers]
-        own = plugin.find("tolerances", (domain_of(node.domain), node.op_type))
+        own = plugin.find("tolerances", (domain_of(node.domain), node.op_type), Real)
         found += [] if own is None else [min(growth * own, ROUNDED_NETWORK)]
         if found:
             allowed.update(dict.fromkeys(filter(None, node.output), max(found)))

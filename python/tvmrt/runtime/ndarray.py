@@ -34,6 +34,7 @@ from tvmrt.runtime.device import (
 )
 
 __all__ = [
+    "Device",
     "NDArray",
     "array",
     "cpu",

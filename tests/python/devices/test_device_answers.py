@@ -192,3 +192,34 @@ def test_visitor_returns_one_value_per_result(count, result, problem):
         return
     with pytest.raises(TypeError, match=f"Visitor.visit_call returned {problem}"):
         visitor.visit(node.outputs[0])
+
+
+@pytest.mark.parametrize("method", ["visit_var", "visit_constant"])
+def test_visitor_returns_no_list_for_an_input_or_a_constant(method):
+    value = Value("x", TensorType((1,), DTYPES["float32"]))
+    if method == "visit_constant":
+        value.data = np.zeros(1, np.float32)
+    visitor = type("Visitor", (devices.ExprVisitor,), {method: lambda *_: ["a"]})()
+    with pytest.raises(TypeError, match=f"Visitor.{method} returned a list of 1 for 'x'; return"):
+        visitor.visit(value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (None, "prepare returned NoneType, expected bytes; a 'return' is missing"),
+        ("text", "prepare returned str, expected bytes"),
+        (ValueError("b has no compiler"), "device ahead, .*: b has no compiler"),
+    ],
+)
+def test_answers_of_prepare_are_checked(answer, reason):
+    def prepare(self, region, chip):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    members = {"name": "ahead", "chips": ("a", "b"), "prepare": prepare}
+    device = type("Ahead", (Sums,), members)()
+    options = {"device_options": {"ahead": {"chips": " b "}}}
+    with pytest.raises(tvmrt.TVMError, match=reason):
+        tvmrt.compile(network(), devices=[device], **options)

@@ -54,6 +54,8 @@ KERNEL = MicroKernel(
     scratch=lambda layer: Im2colBuffer(layer.shape.elements, 0),
     required_features=frozenset({"mycore"}),
 )
+APART = replace(KERNEL, may_overwrite_input=False)
+NUMBER = 1
 
 
 class Rounding(PythonDevice):
@@ -110,6 +112,63 @@ def test_an_added_kernel_computes_layers_of_its_processor(mine, tmp_path):
     session = runtime.InferenceSession(DIGITS / "digits_f32.onnx")
     right = np.concatenate([session.run(None, {"image": image})[0] for image in images])
     np.testing.assert_allclose(run(program, images, 10), right, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["KERNEL", "APART"])
+def test_a_kernel_says_whether_its_output_may_overwrite_its_input(
+    mine, monkeypatch, tmp_path, kernel
+):
+    """Outputs fit where their inputs lie. The kernel reads a pixel after it wrote a part of it."""
+    tables = {"headers": {"mine": "HEADERS"}, "targets": {"mycore": "CORE"}}
+    _use(monkeypatch, **tables, board_kernels={"float32/mine_rows": kernel})
+    rng = np.random.default_rng(3)
+    weights = {f"w{i}": rng.normal(size=(6, 6, 1, 1)).astype(np.float32) for i in range(4)}
+    names = ["image", "a", "b", "c", "output"]
+    nodes = [
+        helper.make_node("Conv", [names[i], f"w{i}"], [names[i + 1]]) for i in range(len(weights))
+    ]
+    images = rng.normal(size=(5, 1, 6, 4, 4)).astype(np.float32)
+    network = model(nodes, {"image": images[0]}, ["output"], weights)
+    options = {"interface_api": "c", "unpacked_api": True, "module_name": "net"}
+    tvmrt.compile(network, target="mycore", **options).export(tmp_path / "out")
+    (tmp_path / "main.c").write_text(program_text(["net"], "c"))
+    sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
+    result = run(build(tmp_path, sources, [tmp_path / "out"]), images, 96)
+    right = onnx.reference.ReferenceEvaluator(network)
+    right = np.stack([right.run(None, {"image": image})[0].ravel() for image in images])
+    assert np.allclose(result, right, 1e-4, 1e-5) == (kernel == "APART")
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "reference", "reason"),
+    [
+        (
+            "targets",
+            "mycore",
+            "NUMBER",
+            "'mycore' to its targets: .*:NUMBER is not of the type Target",
+        ),
+        ("targets", "yours", "CORE", "adds the target yours with the name mycore; give both one"),
+        (
+            "board_kernels",
+            "float32/mine",
+            "NUMBER",
+            "board_kernels: .* is not of the type MicroKernel",
+        ),
+        ("passes", "mine", "NUMBER", "passes: .* is not of the type GraphPass"),
+    ],
+)
+def test_objects_of_a_wrong_type_name_plugin_and_table(monkeypatch, table, key, reference, reason):
+    _use(monkeypatch, **{table: {key: reference}})
+    with pytest.raises(ValueError, match=f"the plug-in mine .*{reason}"):
+        tvmrt.compile(DIGITS / "digits_f32.onnx", target=key if table == "targets" else "cortex-m4")
+
+
+def test_boards_of_a_wrong_type_are_refused(monkeypatch, tmp_path, capsys):
+    _use(monkeypatch, boards={"myboard": "NUMBER"})
+    out = str(tmp_path / "net.tar")
+    assert main(["compile", str(DIGITS / "digits_f32.onnx"), "--board", "myboard", "-o", out]) == 2
+    assert "adds 'myboard' to its boards" in capsys.readouterr().err
 
 
 def test_archives_contain_the_header_of_an_added_kernel(mine, tmp_path):

@@ -77,14 +77,12 @@ def description(device: Device) -> dict[str, Any]:
 
 @dataclass
 class AcceptedCase:
-    """Case that the device supports in part. ``regions`` are the operators of each region."""
+    """Case that the device supports in part. ``regions`` are the operators of each region, and
+    ``problem`` is why the compiler failed."""
 
     case: Case
     regions: list[list[str]] = field(default_factory=list)
-
-    @property
-    def operator(self) -> str:
-        return self.case.operator
+    problem: str = ""
 
 
 @lru_cache(maxsize=2)
@@ -134,9 +132,9 @@ def _is_in(case: Case, only: tuple[str, ...]) -> bool:
 def _accepted(cases: Sequence[Case], device: Device) -> list[AcceptedCase]:
     try:
         return [claim for claim in regions_of(list(cases), device) if claim.regions]
-    except _FAILURES:
+    except _FAILURES as problem:
         if len(cases) == 1:
-            return [AcceptedCase(cases[0])]
+            return [AcceptedCase(cases[0], problem=str(problem))]
         return [claim for case in cases for claim in _accepted([case], device)]
 
 

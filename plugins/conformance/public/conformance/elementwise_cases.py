@@ -17,6 +17,7 @@ from .draw import Draw, single
 FLOATS = "Elu Selu LeakyRelu HardSigmoid HardSwish Softsign Clip".split()
 INTEGERS = ("int8", "uint8", "int32", "int64")
 NOT_ZERO = ("Div", "Mod")
+FIRST_BROADCAST = 5  # turn of operators with several operands
 SMALL = ("BitShift", "Pow")  # of integers: other results are beyond the type, and undefined
 
 
@@ -24,7 +25,9 @@ def _element_types(op: str, schema: onnx.defs.OpSchema) -> list[str]:
     """Return the types of the last operand that numbers are drawn for."""
     declared = [o for o in OPS.values() if o.onnx and o.onnx.name == op]
     allowed = declared[0].contract.operands[-1].elements.allowed if declared else None
-    onnx_types = {t for c in schema.type_constraints for t in c.allowed_type_strs}
+    of_inputs = [set(one.types) for one in schema.inputs]
+    of_inputs = [types for types in of_inputs if types != {"tensor(bool)"}] or of_inputs
+    onnx_types = set.intersection(*of_inputs)
     if op in FLOATS:
         return ["float32"]
     names = {"float32": "float", **{name: name for name in ("bool", *INTEGERS)}}
@@ -45,16 +48,34 @@ def _operand(draw: Draw, op: str, dtype: str, shape: tuple[int, ...], place: int
     return draw.normal(*shape) * np.float32(draw.pick(1, 1, 30) if op != "Exp" else 1)
 
 
-def _shapes(draw: Draw, count: int) -> tuple[list[tuple[int, ...]], str]:
+# Axes of four that an operand has, 1 elsewhere, or fewer if it has only the last ones.
+KEPT = ((1, 2, 3), (3,), (1,), (), (0, 1, 2), (0,), (1, 3), (0, 2))
+
+
+def _broadcast(draw: Draw, shape: tuple[int, ...], count: int) -> list[tuple[int, ...]]:
+    """Return shapes that differ: the smaller one has other axes in each turn and is once the first
+    operand, once the last; in each third turn two shapes complete each other."""
+    turn = draw.turn - FIRST_BROADCAST
+    kept = KEPT[turn % len(KEPT)]
+    smaller = tuple(n if i in kept else 1 for i, n in enumerate(shape))
+    if draw.pick(0, 1):  # without the ones in front
+        smaller = smaller[next((i for i, n in enumerate(smaller) if n > 1), len(shape)) :]
+    if turn % 3 == 2 and kept:
+        shape = tuple(1 if i == kept[0] else n for i, n in enumerate(shape))
+    shapes = [shape, *[smaller] * (count - 1)]
+    return shapes if (turn + turn // len(KEPT)) % 2 else shapes[::-1]
+
+
+def _shapes(draw: Draw, op: str, count: int) -> tuple[list[tuple[int, ...]], str]:
     """Return the shapes of operands, and how they broadcast."""
     if draw.turn == 0:  # more elements than any buffer
         return [(draw.small(2), 1024 + draw.small(-1), draw.small(2))] * count, "many elements"
-    shape = tuple(draw.extents(draw.small(1, 4)))
-    if draw.turn % 3 or count == 1:
-        return [shape] * count, "equal shapes"
-    parts = [shape[-1:], (*shape[:-1], 1), tuple(n if i == 1 else 1 for i, n in enumerate(shape))]
-    parts += [(), (1,), shape[len(shape) // 2 :]]
-    return [shape, *(draw.pick(*parts) for _ in range(count - 1))], "broadcast"
+    if draw.turn < FIRST_BROADCAST or count == 1:
+        return [tuple(draw.extents(draw.small(1, 4)))] * count, "equal shapes"
+    shape = tuple(max(2, n) for n in draw.extents(4, 70))
+    if op == "PRelu":  # only the slope may be smaller
+        return [shape, shape[draw.small(1, 3) :]], "broadcast"
+    return _broadcast(draw, shape, count), "broadcast"
 
 
 def _application(draw: Draw, op: str) -> Case:
@@ -62,8 +83,8 @@ def _application(draw: Draw, op: str) -> Case:
     count = 1 if op == "Clip" else max(schema.min_input, min(schema.max_input, 2))
     types = _element_types(op, schema)
     dtype = types[0] if draw.turn < 3 else types[draw.turn % len(types)]
-    shapes, how = _shapes(draw, count)
-    arrays = [_operand(draw, op, dtype, shape, i) for i, shape in enumerate(shapes)]
+    shapes, how = _shapes(draw, op, count)
+    arrays = [np.asarray(_operand(draw, op, dtype, shape, i)) for i, shape in enumerate(shapes)]
     attributes = _attributes(draw, schema)
     if op == "Where":
         arrays[0] = arrays[0] > 0
@@ -103,4 +124,8 @@ def _names() -> list[str]:
     return [name for name in dict.fromkeys([*declared, *FLOATS]) if onnx.defs.has(name, OPSET)]
 
 
-CARDS = {op: (partial(_application, op=op), 5) for op in _names()}
+def _turns(op: str) -> int:
+    return FIRST_BROADCAST + (12 if onnx.defs.get_schema(op, OPSET).min_input > 1 else 0)
+
+
+CARDS = {op: (partial(_application, op=op), _turns(op)) for op in _names()}

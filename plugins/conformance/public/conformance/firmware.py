@@ -59,7 +59,7 @@ def check(device: Device, check: str, tolerance: float, only: tuple[str, ...]) -
 
 
 def _not_run(accepted: Sequence[AcceptedCase], why: str) -> list[Finding]:
-    names = dict.fromkeys(claim.operator for claim in accepted)
+    names = dict.fromkeys(claim.case.operator for claim in accepted)
     return [Finding(CHECK, name, True, f"taken for firmware, {why}") for name in names]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from .case import Case
-from .draw import TURNS, Draw, single
+from .draw import TURNS, WIDTHS, Draw, single
 
 Card = Callable[[Draw], Case]
 CARDS: dict[str, tuple[Card, int]] = {}  # by operator, with the number of cases
@@ -85,20 +85,28 @@ def _conv_transpose(draw: Draw, op: str) -> Case:
     return single(op, "window", x, [*weights, draw.normal(results)], group=group, **attributes)
 
 
+# Of two operands that are not constant.
+BATCHES = (((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (3,)), ((1, 1), (3,)),
+           ((), (3,)), ((2, 3), (2, 1)), ((3,), (1,)))  # fmt: skip
+
+
 @card("MatMul", turns=TURNS)
 def _matmul(draw: Draw, op: str) -> Case:
     rows, inner, columns = draw.extents(3)
     batch = draw.small(2, 4)
     a, b = draw.normal(rows, inner), draw.weights(inner, columns, inner=inner)
-    how = draw.small(0, 4)
-    if how == 0:
-        return single(op, "two inputs", [a, b])
+    how = (draw.turn + draw.turn // len(WIDTHS)) % 7  # each width has several
     if how == 1:
-        return single(op, "batches", [draw.normal(batch, rows, inner)], [b], opens=(0,))
+        return single(op, "two inputs", [a, b])
     if how == 2:
-        left, right = draw.pick((batch, 1), (1, 1), (1, batch)), draw.pick((batch,), (1,))
+        return single(op, "batches", [draw.normal(batch, rows, inner)], [b], opens=(0,))
+    if how in (4, 6):
+        left, right = draw.pick(*BATCHES)
         pair = [draw.normal(*left, rows, inner), draw.normal(*right, inner, columns)]
-        return single(op, "batches that broadcast", pair)
+        return single(op, "two batches", pair)
+    if draw.turn % 4 == 3:  # products of infinity and 0 are NaN
+        a.ravel()[draw.small(0, a.size - 1)] = np.inf
+        b[:, :: draw.small(2, 3)] = 0
     return single(op, "weights", [a], [b], opens=(0,))
 
 

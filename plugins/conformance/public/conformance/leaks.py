@@ -14,9 +14,11 @@ import numpy as np
 
 import tvmrt
 from tvmrt.compiler.sdk.devices import Device
+from tvmrt.compiler.sdk.graph import Region
 
 from .asynchronous import LONG_MS, is_asynchronous, time_limit
-from .device_under_test import Network, accepted_cases, few_of_each
+from .case import Case
+from .device_under_test import Network, accepted_cases, few_of_each, regions_of
 from .finding import Finding
 
 CHECK = "leaks"
@@ -44,7 +46,10 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
         result = [
             growth(CHECK, "runs", network.executor().run),
             growth(CHECK, "loads and runs", load_and_run, LOADS),
+            growth(CHECK, "profiled runs", network.executor().profile),
         ]
+        if device.chips:
+            result.append(growth(CHECK, "regions compiled ahead", _preparation(device, accepted)))
         if device.memory is not None:
             where = tvmrt.device(device.memory.type, device.memory.number)
             ones = np.ones(ALLOCATED, np.uint8)
@@ -54,6 +59,22 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
             started = Network(device, accepted, Path(folder), **time_limit(device, LONG_MS))
             result.append(growth(CHECK, "runs that are started", started.executor().run))
         return result
+
+
+def _preparation(device: Device, cases: list[Case]) -> Callable[[], Any]:
+    """Return a call that compiles one region for the first chip."""
+    regions: list[Region] = []
+
+    def observed(region: Region, chip: str) -> bytes:
+        regions.append(region)
+        return prepare(region, chip)
+
+    prepare, device.prepare = device.prepare, observed
+    try:
+        regions_of(cases, device)
+    finally:
+        device.prepare = prepare
+    return lambda: prepare(regions[0], device.chips[0])
 
 
 def growth(check: str, what: str, action: Callable[[], Any], count: int = ITERATIONS) -> Finding:

@@ -36,8 +36,8 @@ def judge(
     """Return a finding per operator; ``results`` has arrays or an error text for each case.
     ``steps``: as of ``difference``."""
     result = []
-    for operator in dict.fromkeys(claim.operator for claim in accepted):
-        own = [claim for claim in accepted if claim.operator == operator]
+    for operator in dict.fromkeys(claim.case.operator for claim in accepted):
+        own = [claim for claim in accepted if claim.case.operator == operator]
         result.append(_judge(operator, own, results, tolerance, steps))
     return result
 
@@ -70,7 +70,7 @@ def _judge(
 ) -> Finding:
     worst, wrong = 0.0, []
     for claim in own:
-        found = results.get(claim.case.name, "the compiler could not cut it")
+        found = results.get(claim.case.name, claim.problem)
         if isinstance(found, str):
             wrong.append(f"{claim.case.name}: {found}")
             continue

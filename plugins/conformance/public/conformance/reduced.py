@@ -18,20 +18,23 @@ from .leaks import growth
 CHECK = "reduced"
 # Errors relative to the largest result.
 TOLERANCES = {"float16": 0.01, "bfloat16": 0.05, "int8": 0.2}
-OPERATORS = ("MatMul", "Gemm", "Conv")
+# Continuous: a rounded operand gives a result nearby.
+OPERATORS = ("MatMul", "Gemm", "Conv", "Add", "Sub", "Mul", "Relu", "Sigmoid", "Tanh")
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Return a finding per precision; the device selects nodes and runs them."""
+    """Return a finding per precision; the device selects nodes and runs them. Without networks it
+    says that nothing was tested."""
     words = {long: word for word, long in PRECISIONS.items()}
     if not device.precisions:
-        return []
+        return [Finding(CHECK, "precisions", True, "not tested: the device offers none")]
     cases = [c.case for c in accepted_cases(device, only) if c.regions]
     cases = [c for c in cases if only or c.card in OPERATORS]
-    cases = [c for c in cases if not any(a.dtype.kind in "iu" for a in c.feeds.values())]
-    cases = [c for c in cases if all(np.isfinite(a).all() for a in c.feeds.values())]
+    finite = lambda a: a.dtype.kind not in "iu" and np.isfinite(a).all()  # noqa: E731
+    cases = [c for c in cases if all(map(finite, c.feeds.values()))]
     if not cases:
-        return []
+        detail = f"not tested: the device takes none of {', '.join(OPERATORS)}"
+        return [Finding(CHECK, "precisions", True, detail)]
     return [f for name in device.precisions for f in _checked(device, words[name], name, cases)]
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from tvmrt.cli.onnxruntime_session import onnxruntime_session
+
 from .case import Case
 
 # Part of a step, and of a value: the error of float32 arithmetic before a number is rounded.
@@ -63,19 +65,11 @@ def run_model(
     """
     model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in more or ())
     try:
-        import onnxruntime
+        return onnxruntime_session(model, 1, optimise=False).run(None, feeds)
     except ImportError:
         from onnx.reference import ReferenceEvaluator
 
         return ReferenceEvaluator(model).run(None, feeds)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, feeds)
 
 
 def difference(

@@ -42,7 +42,8 @@ def _compared(device: Device, cases: list, schedule: str, tolerance: float) -> s
         network = Network(device, cases, Path(folder), schedule=schedule)
         copy = shutil.copy(network.path, Path(folder, "copy.so"))
         modules = [network.module, tvmrt.runtime.load_module(str(copy))]
-        feeds = [_changed(network.merged.feeds, i) for i in range(THREADS)]
+        inputs = network.merged.feeds.items()
+        feeds = [{name: np.roll(x, i) for name, x in inputs} for i in range(THREADS)]
         alone = [network.outputs(network.executor(own)) for own in feeds]
 
         def work(number: int) -> str:
@@ -56,13 +57,3 @@ def _compared(device: Device, cases: list, schedule: str, tolerance: float) -> s
         with ThreadPoolExecutor(THREADS) as pool:
             futures = [pool.submit(work, i) for i in range(THREADS)]
         return "; ".join(dict.fromkeys(filter(None, (future.result() for future in futures))))
-
-
-def _changed(feeds: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
-    """Return inputs for one thread."""
-    return {
-        name: (array * (1 + number / 4)).astype(array.dtype)
-        if array.dtype.kind == "f"
-        else np.roll(array, number)
-        for name, array in feeds.items()
-    }

@@ -120,7 +120,7 @@ MCU_FAMILIES = {row.name: row for row in (
 
 def find_mcu_family(name: str) -> McuFamily:
     """Return the family of that name. Raises ValueError listing the names if it is unknown."""
-    family: McuFamily | None = MCU_FAMILIES.get(name) or plugin.find("boards", name)
+    family: McuFamily | None = MCU_FAMILIES.get(name) or plugin.find("boards", name, McuFamily)
     if family is None:
         raise ValueError(f"{option('board', name)} is not known; {suggestion(name, board_names())}")
     return family

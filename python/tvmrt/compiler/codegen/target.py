@@ -220,8 +220,19 @@ def target_names() -> list[str]:
 
 def is_unhosted(name: str | None) -> bool:
     """Return whether a target of this name has no operating system; not for an unknown name."""
-    added = None if name in _OWN_NAMES or not name else plugin.find("targets", name)
+    added = None if name in _OWN_NAMES or not name else _added_target(name)
     return name in UNHOSTED if added is None else not added.hosted
+
+
+def _added_target(name: str) -> Target | None:
+    """Return the target of a plug-in; ValueError if its name is not the one it is added by."""
+    added: Target | None = plugin.find("targets", name, Target)
+    if added is not None and added.name != name:
+        raise ValueError(
+            f"the plug-in {plugin.owner_of('targets', name)} adds the target {name} with the name "
+            f"{added.name}; give both one name"
+        )
+    return added
 
 
 def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
@@ -335,8 +346,7 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    added: Target | None = plugin.find("targets", name)
-    if added is not None:
+    if (added := _added_target(name)) is not None:
         return added
     advice = suggestion(OTHER_NAMES.get(name.lower(), name), target_names())
     raise ValueError(f"{option('target', name)} is not known; {advice}")

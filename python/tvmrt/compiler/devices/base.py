@@ -20,7 +20,6 @@ from tvmrt.compiler.ir import (
     TensorType,
     Value,
 )
-from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.error import UnsupportedError
 
 from .region_json import region_blob
@@ -202,7 +201,8 @@ class Device:
 
     def prepare(self, region: Region, chip: str) -> bytes:
         """Compile a region for one of ``chips`` ahead; the library has the bytes of each. A region
-        in C finds them by tvmrt_region_blob(). Not called for dynamic dimensions."""
+        in C finds them by tvmrt_region_blob(). Not called for dynamic dimensions. A chip that it
+        fails for is an error; with ``device_fallback`` the region then runs on the CPU."""
         return b""
 
     def codegen(self, regions: Sequence[Region], context: Context) -> Code | Any:
@@ -221,23 +221,7 @@ class Device:
         ValueError, UnsupportedError or another error of the package: the compiler then names the
         device and the region, or leaves the region to the CPU if the user requested a fallback.
         """
-        options = context.options.get(self.name)
-        chips = _chosen_chips(self, options or {})
-        for region in regions:
-            if not symbols_of(*(v.shape for v in region.inputs)):
-                region.blobs = {chip: bytes(self.prepare(region, chip)) for chip in chips}
-        return region_blob(regions, self.name, self.version, options)
-
-
-def _chosen_chips(device: Device, options: Mapping[str, Any]) -> Sequence[str]:
-    """Return the device's chips, or those that the user selected. Raise ValueError for others."""
-    chosen = options.get("chips", device.chips)
-    chosen = chosen.split(",") if isinstance(chosen, str) else chosen
-    for chip in chosen:
-        if chip not in device.chips:
-            known = ", ".join(device.chips) or "none"
-            raise ValueError(f"it has no chip {chip}; choose of its chips: {known}")
-    return chosen
+        return region_blob(regions, self.name, self.version, context.options.get(self.name))
 
 
 def as_code(result: Any, device: str) -> Code:

@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any
 
 from tvmrt.compiler.ir import CSource, ModuleBlob, Region
+from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.error import UnsupportedError
 
 from .base import Device, as_code
@@ -48,6 +49,7 @@ RESULT_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "border_cost": ("seconds", _is_number),
     "evaluate": ("None, or the reason as str", _is_reason),
     "optimize": ("the Region", lambda result: isinstance(result, Region)),
+    "prepare": ("bytes", lambda result: isinstance(result, (bytes, bytearray))),
     "codegen": ("CSource, ModuleBlob or a runtime module", _is_code),
 }
 
@@ -73,3 +75,23 @@ def call_device(device: Device, method: str, *arguments: Any) -> Any:
             f"{missing}"
         )
     return as_code(result, device.name) if method == "codegen" else result
+
+
+def prepare_chips(device: Device, region: Region, options: Mapping[str, Any]) -> None:
+    """Compile a region of fixed sizes ahead for the device's chips, or for those of the device
+    option ``chips``.
+
+    Raises
+    ------
+    ValueError
+        If a selected chip is not one of the device's.
+    """
+    chosen = options.get("chips", device.chips)
+    chosen = [name.strip() for name in chosen.split(",")] if isinstance(chosen, str) else chosen
+    for chip in chosen:
+        if chip not in device.chips:
+            known = ", ".join(device.chips) or "none"
+            raise ValueError(f"it has no chip {chip}; choose of its chips: {known}")
+    if not symbols_of(*(v.shape for v in region.inputs)):
+        blobs = {chip: call_device(device, "prepare", region, chip) for chip in chosen}
+        region.blobs = {chip: bytes(blob) for chip, blob in blobs.items()}

@@ -48,11 +48,21 @@ class ExprVisitor:
     def _visit_one(self, value: Value) -> None:
         node = value.producer
         if value.is_constant:
-            self._done[value] = self.visit_constant(value)
+            self._done[value] = self._result("visit_constant", value)
         elif node is None:
-            self._done[value] = self.visit_var(value)
+            self._done[value] = self._result("visit_var", value)
         else:
             self._done.update(zip(node.outputs, self._results(node)))
+
+    def _result(self, method: str, value: Value) -> Any:
+        """Return what the method returns for an input or a constant."""
+        result = getattr(self, method)(value)
+        if isinstance(result, list):
+            raise TypeError(
+                f"{type(self).__name__}.{method} returned a list of {len(result)} for "
+                f"'{value.name}'; return one value, such as a tuple"
+            )
+        return result
 
     def _results(self, node: Node) -> list[Any]:
         """Return what visit_call returns for each result of a node."""

@@ -41,17 +41,10 @@ def exporter(key: str) -> plugin.Exporter | None:
     ImportError
         If the plug-in's code cannot be imported.
     """
-    factory = plugin.find("exporters", key)
-    if factory is None:
-        if (reason := plugin.why_missing("exporters", key)) is not None:
-            raise ValueError(reason)
-        return None
-    exporter = factory() if isinstance(factory, type) else factory
-    if not isinstance(exporter, plugin.Exporter):
-        owner = plugin.owner_of("exporters", key)
-        raise ValueError(
-            f"the exporter of {key} in the plug-in {owner} is not a tvmrt.plugin.Exporter"
-        )
+    exporter: plugin.Exporter | None = plugin.find("exporters", key, plugin.Exporter)
+    reason = plugin.why_missing("exporters", key) if exporter is None else None
+    if reason is not None:
+        raise ValueError(reason)
     return exporter
 
 

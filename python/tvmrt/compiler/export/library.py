@@ -232,10 +232,12 @@ class CompiledLibrary:
         replace a file next to ``path`` that has none.
         """
         if self.options.firmware:
-            own = [f"a {each}" for each in formats.suffixes_for(self.target.name)]
+            forms = [f"a {each}" for each in formats.suffixes_for(self.target.name)]
+            forms += ["a .tar", "a folder of sources"]
+            verb = "write" if suffix_of(path) in SUFFIXES else "export() writes"
             raise ValueError(
                 f"{path}: a network for the crt runtime is linked into a program and is not a "
-                f"shared library; write {' or '.join([*own, 'a .tar', 'a folder of sources'])}"
+                f"shared library; {verb} {' or '.join(forms)}"
             )
         if not self.target.hosted:
             raise ValueError(

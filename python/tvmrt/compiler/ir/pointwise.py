@@ -242,6 +242,13 @@ def _comparison(
     return row
 
 
+def _extreme(name: str, sign: str, fn: Callable[..., np.ndarray], limit: Trait) -> PointwiseOp:
+    c: dict[str, Any] = {"any": f"({{0}} {sign} {{1}} ? {{0}} : {{1}})"}
+    for bits, header in ((32, MATH), (64, INVERSE)):
+        c[f"f{bits}"] = (f"tvmrt_{name[:3]}_f{bits}({{0}}, {{1}})", header)
+    return PointwiseOp(name, c, fn, traits={limit, *_EXACT_COMMUTATIVE}, monotonic="++")
+
+
 _EXACT = {Trait.EXACT}
 _EXACT_COMMUTATIVE = {Trait.EXACT, Trait.COMMUTATIVE}
 
@@ -284,28 +291,8 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         _pow,
     ),
-    PointwiseOp(
-        "min Min",
-        {
-            "f32": ("tvmrt_min_f32({0}, {1})", MATH),
-            "f64": ("tvmrt_min_f64({0}, {1})", INVERSE),
-            "any": "({0} < {1} ? {0} : {1})",
-        },
-        np.minimum,
-        traits={Trait.UPPER_LIMIT, *_EXACT_COMMUTATIVE},
-        monotonic="++",
-    ),
-    PointwiseOp(
-        "max Max",
-        {
-            "f32": ("tvmrt_max_f32({0}, {1})", MATH),
-            "f64": ("tvmrt_max_f64({0}, {1})", INVERSE),
-            "any": "({0} > {1} ? {0} : {1})",
-        },
-        np.maximum,
-        traits={Trait.LOWER_LIMIT, *_EXACT_COMMUTATIVE},
-        monotonic="++",
-    ),
+    _extreme("min Min", "<", np.minimum, Trait.UPPER_LIMIT),
+    _extreme("max Max", ">", np.maximum, Trait.LOWER_LIMIT),
     # comparison
     PointwiseOp("equal Equal", {"any": "({0} == {1})"}, np.equal, BOOL, traits=_EXACT_COMMUTATIVE),
     _comparison("less Less", "<", np.less, "greater", "greater_equal"),

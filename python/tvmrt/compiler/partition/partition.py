@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tvmrt.compiler.devices.base import Refusal
-from tvmrt.compiler.devices.device_calls import InvalidDeviceResultError, call_device
+from tvmrt.compiler.devices.device_calls import InvalidDeviceResultError, call_device, prepare_chips
 from tvmrt.compiler.ir import CSource, Graph, ModuleBlob, Node, Region, Value, region_of
 from tvmrt.compiler.ir.region import PACKED
 from tvmrt.compiler.ir.sizes import Symbol, symbols_of
@@ -321,6 +321,8 @@ def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context)
     bounded = [
         with_sizes(c.region, c.accepted_sizes) if c.accepted_sizes else c.region for c in candidates
     ]
+    for region in bounded:
+        prepare_chips(device, region, context.options.get(device.name) or {})
     code = call_device(device, "codegen", bounded, context)
     shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
     if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):

@@ -78,7 +78,7 @@ def passes() -> list[tuple[str, Pass]]:
     """
     result = list(PASSES)
     for name in plugin.keys("passes"):
-        added: GraphPass = plugin.find("passes", name)
+        added: GraphPass = plugin.find("passes", name, GraphPass)
         names = [each for each, _ in result]
         if added.after not in names:
             raise ValueError(

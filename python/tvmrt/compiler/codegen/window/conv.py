@@ -345,10 +345,10 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
         return conv_layer(*sizes, self.kind)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        pairs, layer = super().in_place(step), self.board_layer(step)
+        pairs = super().in_place(step)
         if self.depthwise and prod(self.node.inputs[1].shape[2:-1]) >= DEPTHWISE_ROWS:
             pairs = []  # the kernel writes partial results before it adds the residual
-        if layer is not None and layer.shape.in_place:
+        if self.may_overwrite_input(step):
             pairs += in_place_pair(step, self.node.inputs[0])
         return pairs
 

@@ -140,8 +140,7 @@ class IntegerMatMulLowering(BoardLowering):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
-        layer = self.board_layer(step)
-        may_overwrite_input = layer is not None and layer.shape.in_place
+        may_overwrite_input = self.may_overwrite_input(step)
         return [
             (i, 0)
             for i, access in enumerate(step.reads)

@@ -55,6 +55,13 @@ class BoardLowering(RowFusable):
         kernel = self.kernels.choose(layer, self.target.board)
         return Scratch(kernel_blocks=(kernel.scratch(layer).bytes,))
 
+    def may_overwrite_input(self, step: Step) -> bool:
+        """Return whether the output may have the memory of the input."""
+        layer = self.board_layer(step)
+        if layer is None or not layer.shape.in_place:
+            return False
+        return self.kernels.choose(layer, self.target.board).may_overwrite_input
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
         layer = self.board_layer(step)
         if layer is None:
@@ -127,7 +134,7 @@ def row_layer(layer: BoardLayer, kernel: MicroKernel, x_bytes: int, y_bytes: int
         row_dependencies(window, x_bytes, y_bytes),
         unit=kernel.unit if shape.depthwise else 0,
         line_buffer_bytes=kernel.scratch(layer).bytes if shape.depthwise else 0,
-        may_overwrite_input=below or shape.depthwise,
+        may_overwrite_input=kernel.may_overwrite_input and (below or shape.depthwise),
     )
 
 

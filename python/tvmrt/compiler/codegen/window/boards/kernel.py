@@ -69,6 +69,9 @@ class MicroKernel(Generic[Layer]):
         Required processor features, named as in ``codegen/target.py``.
     unit
         Input rows per slot of a depthwise kernel's line buffer.
+    may_overwrite_input
+        Whether the output may have the memory of the input: a pointwise kernel then reads a whole
+        pixel, and a depthwise kernel its line buffer, before it writes there.
     panel
         Channels per block if weights are packed as plain [block][element][channel]; else 0.
     """
@@ -81,6 +84,7 @@ class MicroKernel(Generic[Layer]):
     scratch: Callable[[Layer], Im2colBuffer | LineBuffer]
     required_features: frozenset[str] = frozenset()
     unit: int = 1
+    may_overwrite_input: bool = True
     panel: int = 0
     extra_arguments: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
@@ -102,12 +106,11 @@ class KernelRegistry(dict[str, MicroKernel[Layer]]):
         added = []
         for key in plugin.keys("board_kernels"):
             kind, _, name = key.partition("/")
-            kernel = plugin.find("board_kernels", key)
-            if kind not in KINDS or not name or not isinstance(kernel, MicroKernel):
+            kernel = plugin.find("board_kernels", key, MicroKernel)
+            if kind not in KINDS or not name:
                 raise ValueError(
                     f"the plug-in {plugin.owner_of('board_kernels', key)} adds the board kernel "
-                    f"{key!r}; its name must be {' or '.join(f'{each}/NAME' for each in KINDS)}, "
-                    "and it must be a MicroKernel"
+                    f"{key!r}; its name must be {' or '.join(f'{each}/NAME' for each in KINDS)}"
                 )
             if kind == self.kind:
                 added.append(kernel)
