@@ -20,7 +20,7 @@ is computed in float32.
 - An attribute or input that is not in the operator's row is rejected by name. All unknown operators
   of a network are listed together.
 - Weights of `MatMulNBits` in blocks of 16 to 256, and rows of `GatherBlockQuantized`, stay packed
-  in the library. Hosts unpack them once for 16 or more rows.
+  in the library. Hosts unpack them once for 16 or more rows. Those of `MatMulBnb4` become floats.
 - Integer results are within one step of onnxruntime's, whose kernels round differently on different
   processors.
 - `DynamicQuantizeLSTM` keeps its state in floats; onnxruntime quantises it at each step.
@@ -29,6 +29,13 @@ is computed in float32.
 - `GroupQueryAttention` supports growing caches and caches of full length, whose elements past the
   last key are not written. `total_sequence_length` must be a constant or a dimension, or the shape
   of `present_key` must be declared.
+- `LinearAttention` and `GatedDeltaNet` are a loop over the tokens; up to eight tokens of a constant
+  number are unrolled.
+- `MoE` and `QMoE` skip experts that no token of a call uses. The others compute all tokens of the
+  call: a step of one token costs `k` experts, a long prompt all of them. Weights of `QMoE` stay
+  packed. As in onnxruntime on CPUs, its router values are always normalised unless
+  `router_weights` is given. Other layouts that only accelerators compute (`fc3`, `swiglu_fusion=2`,
+  `geglu`, `relu2`, different bits per projection) are computed, too.
 - `Tokenizer` with a pattern (`tokenexp`) is described with
   [strings](../../onnx_text/docs/strings.md); `separators` and `mark` are rejected.
 """
@@ -44,6 +51,14 @@ LIMITS = """## Unsupported uses
 | `RotaryEmbedding`, `MRotaryEmbedding` | `is_packed_batching`, a `scale` other than 1 |
 | `MatMulNBits` | `g_idx`, prepacked weights, bits other than 2, 4 and 8 |
 | `GatherBlockQuantized` | tables other than int8, uint8, int4, uint4; elements along blocks |
+| `CausalConvWithState` | several spatial axes, `state_window`, `state_update_capacity`, |
+| | `state_length`, `state_channels_last`, `input_channels`, `input_channel_offset` |
+| `VarlenCausalConvWithState` | `state_update_capacity`, `kernel_delta` and `previous_mask` |
+| `LinearAttention`, `GatedDeltaNet` | `state_window`, `state_update_capacity` |
+| `MoE`, `QMoE` | `use_sparse_mixer`, `swiglu_limit_after_activation` |
+| `QMoE` | `quant_type` other than `int`, `weights_prepacked=1`, computed weights, |
+| | bits other than 2, 4 and 8 |
+| `MatMulBnb4` | `transB=0`, `training_mode=1`, computed weights |
 | `CDist` | distances other than `sqeuclidean` and `euclidean` |
 | `SkipGroupNorm` | channels that are not the last axis |
 | `BiasSoftmax` | biases that broadcast within a row |

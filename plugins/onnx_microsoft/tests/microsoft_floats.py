@@ -207,11 +207,16 @@ def convolutions() -> list[Case]:
 def plain() -> list[Case]:
     x, grid = array(3, 5), RNG.uniform(-1, 1, (1, 4, 3, 2)).astype(np.float32)
     twice = np.array([2, 1, 1, 3, 4, 3], np.float32)
-    pads = np.array([1, 0, 2, 1])
+    pads, corner = np.array([1, 0, 2, 1]), np.zeros((9, 9), np.float32)
+    corner[8, 0] = 2
     return [
         case("constant", "Pad", [x, pads, np.array(0.5, np.float32)], [1], **MS),
         case("edge", "Pad", [x, pads], [1], mode="edge", **MS),
         case("reflect", "Pad", [x, pads], [1], mode="reflect", **MS),
+        case("matrix", "Inverse", [array(5, 5)], rtol=1e-3, **MS),
+        case("batch", "Inverse", [array(2, 3, 4, 4)], rtol=1e-3, **MS),
+        case("float64", "Inverse", [array(11, 11).astype(np.float64)], rtol=1e-8, **MS),
+        case("zeros to swap", "Inverse", [np.eye(9, k=1, dtype=np.float32) + corner], **MS),
         case("upper", "Trilu", [x], **MS),
         case("lower", "Trilu", [x, np.array(1)], [1], upper=0, **MS),
         case("tuples", "GatherND", [x, np.array([[0, 1], [2, 4]])], **MS),

@@ -184,6 +184,9 @@ def blocks() -> list[Case]:
     for bits, block, points in ((4, 32, "floats"), (4, 16, "none"), (2, 64, "bytes")):
         found.append(_product(bits, block, points, rows=33, columns=151))
     found.append(_product(8, 128, "bytes", rows=16, columns=300))
+    # blocks wider than those of the kernel, and rows narrower than a block
+    found += [_product(4, 512, "bytes", columns=600), _product(8, 64, "bytes", columns=40)]
+    found += [_bnb4(kind, block, **more) for kind, block, more in _BNB4]
     for bits, block, zero in ((4, 16, False), (4, 32, True), (8, 16, True), (8, 32, False)):
         found.append(_taken(bits, block, zero))
     return found
@@ -207,6 +210,19 @@ def _product(bits: int, block: int, points: str, rows=4, columns=160, bias=False
     id = f"{bits} bits, {block}, {points}, {rows} rows{', bias' if bias else ''}"
     attrs = {"K": columns, "N": outs, "bits": bits, "block_size": block, "rtol": 1e-3}
     return case(id, "MatMulNBits", inputs, [1, 2, 3, 5], atol=2e-2, **attrs, **MS)
+
+
+_BNB4 = [(0, 16, {}), (1, 16, {}), (1, 64, {"columns": 33, "outs": 5})]
+
+
+def _bnb4(kind: int, block: int, columns=48, outs=24) -> Case:
+    size = columns * outs
+    packed = RNG.integers(0, 256, (size + 1) // 2).astype(np.uint8)
+    scales = RNG.uniform(0.1, 2, -(-size // block)).astype(np.float32)
+    x = floats(4, columns)
+    attrs = {"K": columns, "N": outs, "block_size": block, "quant_type": kind}
+    id = f"format {kind}, {block}, {columns} columns"
+    return case(id, "MatMulBnb4", [x, packed, scales], [1, 2], rtol=1e-3, **attrs, **MS)
 
 
 def _taken(bits: int, block: int, zero: bool) -> Case:

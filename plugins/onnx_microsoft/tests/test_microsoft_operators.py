@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import microsoft_attention as attention
+import microsoft_experts as experts
 import microsoft_floats as floats
 import microsoft_int8 as quantized
+import microsoft_mixing as mixing
+import microsoft_recurrences as recurrences
 import numpy as np
 import pytest
 from harness import Batch
@@ -47,6 +50,23 @@ _BYTES = Batch(
         *quantized.blocks(),
     ],
 )
+_LANGUAGE = [
+    Batch(OPSET, cases)
+    for cases in (
+        [*recurrences.linear_attention(), *recurrences.gates()],
+        recurrences.gated_delta(),
+        [*recurrences.causal_convolutions(), *recurrences.packed_convolutions()],
+        experts.experts(),
+        experts.quantized_experts(),
+        [*mixing.routers(), *mixing.streams(), *mixing.engrams(), *mixing.ngrams()],
+    )
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [part for batch in _LANGUAGE for part in batch])
+def test_operators_of_language_models(part):
+    part.check()
 
 
 @pytest.mark.slow

@@ -37,19 +37,48 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
     if bits not in (2, 4, 8):
         raise UnsupportedError(f"weights of {bits} bits; 2, 4 and 8 are supported")
     integers, scales, points = _weights(ctx, bits, block)
-    if block <= MAX_KERNEL_BLOCK and block % 16 == 0 and x.dtype.name == "float32":
-        rows = ctx.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
-        operands = [rows, ctx.const(pack_interleaved(integers, bits)), ctx.const(scales), None]
-        if points is not None:
-            operands[3] = ctx.const(points)
-        y = ctx.emit("matmul_blocks", operands, bits=bits, block=block)
-        y = ctx.reshape(y, (*x.shape[:-1], columns))
-    else:
-        point = (1 << (bits - 1)) if points is None else points[..., None]
-        dequantized = (integers.astype(np.float32) - point) * scales[..., None]
-        dequantized = dequantized.reshape(columns, -1)[:, : x.shape[-1]].T
-        y = emit_matmul(ctx, x, ctx.const(np.ascontiguousarray(dequantized), x.dtype.numpy))
+    y = multiply_by_blocks(ctx, x, integers.reshape(columns, -1), scales, points, bits, block)
     return ctx.add_optional(y, ctx.input(5))
+
+
+def multiply_by_blocks(
+    ctx: NodeContext,
+    x: Value,
+    integers: np.ndarray,
+    scales: np.ndarray,
+    points: np.ndarray | None,
+    bits: int,
+    block: int,
+) -> Value:
+    """Multiply rows of x by weights (integer - point) * scale. ``integers`` [N, K or more] have
+    ``scales`` and ``points`` [N, blocks] for each ``block`` along K; a single block is wider."""
+    width = x.shape[-1]
+    if scales.shape[1] == 1:
+        block = _round_up(width, 16 if width <= MAX_KERNEL_BLOCK else MAX_KERNEL_BLOCK)
+    if block > MAX_KERNEL_BLOCK and block % MAX_KERNEL_BLOCK == 0:
+        # narrower blocks with the same scales have a kernel
+        repeats = ceil_div(block, MAX_KERNEL_BLOCK)
+        scales, points = (v if v is None else np.repeat(v, repeats, 1) for v in (scales, points))
+        block = MAX_KERNEL_BLOCK
+    count = ceil_div(width, block)
+    scales, points = (v if v is None else v[:, :count] for v in (scales, points))
+    missing = max(count * block - integers.shape[1], 0)
+    integers = np.pad(integers, ((0, 0), (0, missing)))[:, : count * block]
+    if block % 16 == 0 and block <= MAX_KERNEL_BLOCK and x.dtype.name == "float32":
+        rows = ctx.reshape(x, (prod(x.shape[:-1]), width))
+        packed = pack_interleaved(integers.reshape(len(integers), count, block), bits)
+        operands = [rows, *(v if v is None else ctx.const(v) for v in (packed, scales, points))]
+        y = ctx.emit("matmul_blocks", operands, bits=bits, block=block)
+        return ctx.reshape(y, (*x.shape[:-1], len(integers)))
+    if points is None:
+        points = np.full_like(scales, 1 << (bits - 1))
+    scales, points = (np.repeat(v, block, axis=1) for v in (scales, points))
+    weights = ((integers.astype(np.float32) - points) * scales)[:, :width].T
+    return emit_matmul(ctx, x, ctx.const(np.ascontiguousarray(weights), x.dtype.numpy))
+
+
+def _round_up(number: int, unit: int) -> int:
+    return ceil_div(number, unit) * unit
 
 
 def _weights(
@@ -60,23 +89,60 @@ def _weights(
     packed = ctx.constant_operand(1, "the packed weights")
     if packed.size * 8 != rows * blocks * block * bits:
         raise ValueError(f"{packed.size} bytes are not {rows} rows of {blocks} blocks of {block}")
-    integers = _unpack_constant(packed.reshape(rows, blocks, -1), bits)
+    integers = unpack_constant(packed.reshape(rows, blocks, -1), bits)
     scales = ctx.constant_operand(2, "the scales")
     if scales.size != rows * blocks:
         raise ValueError(f"{scales.size} scales for {rows} rows of {blocks} blocks")
     points = ctx.constant_operand(3, "the zero points")
     if points is not None and points.dtype == np.uint8:
-        points = _unpack_constant(points.reshape(rows, -1), bits)[:, :blocks]
+        points = unpack_constant(points.reshape(rows, -1), bits)[:, :blocks]
     if points is not None:
         points = points.reshape(rows, blocks).astype(np.float32)
     return integers, scales.reshape(rows, blocks).astype(np.float32), points
 
 
-def _unpack_constant(packed: np.ndarray, bits: int) -> np.ndarray:
+def unpack_constant(packed: np.ndarray, bits: int) -> np.ndarray:
     """Unpack the integers in bytes, lowest bits first, along the last axis."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     integers = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return integers.reshape(*packed.shape[:-1], -1)
+
+
+_FP4 = (0, 2 / 384, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
+_NF4 = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
+)  # fmt: skip
+_BNB_LEVELS = ((*_FP4, *(-v for v in _FP4)), _NF4)  # of 4 bits, by the attribute quant_type
+
+
+@ms_op(
+    "MatMulBnb4",
+    takes="a: E=float[*A], b: uint8[_], absmax: E[_]",
+    attributes=(
+        "K: int 1.., N: int 1.., block_size: int 16.., quant_type: int 0..1, "
+        "training_mode?: int 0..0, transB?: int 0..1"
+    ),
+)
+def matmul_bnb4(ctx: NodeContext) -> Value:
+    """Multiply by weights [N, K] in the formats of bitsandbytes, which become floats."""
+    require_attribute(ctx, "transB", 1)
+    x, shape, block = ctx.required(0), (ctx.attr("N"), ctx.attr("K")), ctx.attr("block_size")
+    packed = ctx.constant_operand(1, "the packed weights")
+    largest = ctx.constant_operand(2, "absmax")
+    size = prod(shape)
+    if packed.size != ceil_div(size, 2) or largest.size != ceil_div(size, block):
+        raise ValueError(
+            f"{packed.size} bytes and {largest.size} scales are not {shape} weights in blocks of "
+            f"{block}"
+        )
+    numbers = np.stack([packed >> 4, packed & 15], -1).reshape(-1)[:size]
+    levels = np.array(_BNB_LEVELS[ctx.attr("quant_type")], np.float32)
+    scales = np.repeat(largest.reshape(-1).astype(np.float32), block)[:size]
+    weights = np.ascontiguousarray((levels[numbers] * scales).reshape(shape).T)
+    return emit_matmul(ctx, x, ctx.const(weights, x.dtype.numpy))
 
 
 @ms_op(

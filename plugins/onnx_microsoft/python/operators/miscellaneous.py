@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tvmrt.compiler.sdk.frontend import (
     NodeContext,
+    emit_matmul,
     gather_nd,
     import_pad,
     import_range,
     importer_of,
+    scan_steps,
     trilu,
     unique_slices,
 )
@@ -75,3 +79,38 @@ def unfold_tensor(ctx: NodeContext) -> Value:
     last = len(x.shape)
     parts = (ctx.slice_axis(x, axis, offset, count, step) for offset in range(size))
     return ctx.concat([ctx.unsqueeze(part, last) for part in parts], last)
+
+
+@ms_op("Inverse", takes="x: float[*B N N]")
+def inverse(ctx: NodeContext) -> Value:
+    """Eliminate one column after the other (Gauss-Jordan), each with its largest pivot."""
+    x, lead = ctx.required(0), ctx.required(0).shape[:-2]
+    size = x.shape[-1]
+    unit = ctx.const(np.eye(size), x.dtype.numpy)
+    columns = ctx.expand(ctx.reshape(unit, (*[1] * len(lead), size, size)), x.shape)
+    axis, rest = len(lead), ctx.const(np.tri(size).T[:, :, None] > 0)
+
+    def outer(column: Value, row: Value) -> Value:
+        return ctx.emit("mul", [column, row])
+
+    def row_at(position: Value, matrix: Value) -> Value:
+        return ctx.emit("reduce_sum", [outer(position, matrix)], axes=(axis,), keepdims=1)
+
+    def step(carried: list[Value], slices: list[Value]) -> tuple[list[Value], list[Value]]:
+        (matrix,), (place, unused, numbers) = carried, slices
+        column = emit_matmul(ctx, ctx.slice_axis(matrix, axis + 1, 0, size), place)
+        sizes = ctx.emit("where", [unused, ctx.emit("abs", [column]), ctx.like(-1, x)])
+        best = ctx.emit("argmax", [sizes], axis=axis, keepdims=1, select_last=False)
+        pivot = ctx.cast(ctx.emit("equal", [numbers, best]), x.dtype.name)
+        now, other = row_at(place, matrix), row_at(pivot, matrix)
+        swapped = outer(ctx.emit("sub", [place, pivot]), ctx.emit("sub", [other, now]))
+        matrix = ctx.emit("add", [matrix, swapped])
+        column = emit_matmul(ctx, ctx.slice_axis(matrix, axis + 1, 0, size), place)
+        row = ctx.emit("div", [other, row_at(place, column)])
+        return [ctx.emit("sub", [matrix, outer(ctx.emit("sub", [column, place]), row)])], []
+
+    places = ctx.reshape(unit, (size, size, 1))
+    numbers = ctx.const(np.tile(np.arange(size)[:, None], (size, 1, 1)))
+    whole = ctx.concat([x, columns], axis + 1)
+    (whole,), _ = scan_steps(ctx, step, [whole], [places, rest, numbers])
+    return ctx.slice_axis(whole, axis + 1, size, size)

@@ -18,6 +18,7 @@ from tvmrt.compiler.frontend.onnx.attention import (
     split_heads,
 )
 from tvmrt.compiler.frontend.onnx.axis_names import name_symbolic_axes
+from tvmrt.compiler.frontend.onnx.conditionals import select_under_guard
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.convolution import convolution, convolution_window
 from tvmrt.compiler.frontend.onnx.data_dependent_shapes import unique_slices
@@ -25,6 +26,7 @@ from tvmrt.compiler.frontend.onnx.dropout import draw, uniform
 from tvmrt.compiler.frontend.onnx.elementwise import element_type
 from tvmrt.compiler.frontend.onnx.indexing import checked_indices, gather_nd, gather_rows
 from tvmrt.compiler.frontend.onnx.legalize_types import retype, stored_type
+from tvmrt.compiler.frontend.onnx.loops import Step, scan_steps
 from tvmrt.compiler.frontend.onnx.matmul import emit_matmul, gemm, numpy_matmul, scale_by
 from tvmrt.compiler.frontend.onnx.normalization import (
     layer_normalization,
@@ -65,21 +67,23 @@ from tvmrt.compiler.frontend.onnx.string_tensors import (
     string_op,
     to_handles,
 )
+from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr, require
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
 from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes
 
 __all__ = [
     "ACTIVATIONS", "AttentionHeads", "Dims", "Importer", "KnownSizes", "LSTM", "NodeContext",
-    "OperatorContext", "append_past", "captured_names", "check_no_nul", "checked_indices",
-    "convolution", "convolution_window", "decode_string", "default_window", "dequantize",
-    "dequantize_accumulator", "dequantize_linear", "dequantize_operand", "draw",
+    "OperatorContext", "Step", "TensorExpr", "append_past", "captured_names", "check_no_nul",
+    "checked_indices", "convolution", "convolution_window", "decode_string", "default_window",
+    "dequantize", "dequantize_accumulator", "dequantize_linear", "dequantize_operand", "draw",
     "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul", "emit_qlinear_conv",
     "emit_swish", "flatten_parameters", "gather_nd", "gather_rows", "gemm", "import_pad",
     "import_range", "importer_of", "infer_extent", "int_bias", "integer_matmul", "is_global",
     "is_text", "join_heads", "key_distances", "layer_normalization", "mask_to_bias",
     "name_symbolic_axes", "normalize_rows", "numpy_matmul", "onnx_op", "parse_activations",
-    "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "retype",
-    "rms_normalization", "rms_normalize", "rotate_features", "scale_by", "sequence_lengths",
-    "slice_range", "softmax_along", "split_heads", "stack_directions", "stored_type", "string_op",
-    "table_type", "to_handles", "track_sizes", "trilu", "uniform", "unique_slices", "unused_name",
+    "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "require", "retype",
+    "rms_normalization", "rms_normalize", "rotate_features", "scale_by", "scan_steps",
+    "select_under_guard", "sequence_lengths", "slice_range", "softmax_along", "split_heads",
+    "stack_directions", "stored_type", "string_op", "table_type", "to_handles", "track_sizes",
+    "trilu", "uniform", "unique_slices", "unused_name",
 ]  # fmt: skip

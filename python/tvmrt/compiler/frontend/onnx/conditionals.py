@@ -11,7 +11,7 @@ that takes it at other sizes ends with an error.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx
 
@@ -47,6 +47,20 @@ def if_(ctx: NodeContext) -> list[Value | None]:
         require_branch(ctx, condition, True, branch_error)
         return yes
     return [select_any_rank(ctx, condition, a, b, ctx.name) for a, b in zip(yes, no)]
+
+
+def select_under_guard(
+    ctx: NodeContext, condition: Value, compute: Callable[[], Value], otherwise: Value
+) -> Value:
+    """Return the result of ``compute``, whose nodes run only if a scalar condition holds, else
+    ``otherwise``, of the same type."""
+    outer, (taken, _) = ctx.builder.guard, guards(ctx, condition)
+    ctx.builder.guard = taken, True
+    try:
+        result = compute()
+    finally:
+        ctx.builder.guard = outer
+    return ctx.emit("where", [condition, result, otherwise])
 
 
 def import_if_valid(

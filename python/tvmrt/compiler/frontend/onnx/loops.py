@@ -4,7 +4,7 @@ see ``tvmrt.compiler.ir.loop``."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,7 +42,7 @@ from .loop_carried_shapes import (
 )
 from .loop_condition import induction_variables
 from .loop_sequences import convert_appends
-from .outline_subgraph import OutlinedGraph, outline_subgraph
+from .outline_subgraph import OutlinedGraph, mirror_input, outline_subgraph
 from .registry import onnx_op
 from .scan_opset8 import import_batched_scan
 from .sequence_values import StackedSequence, TensorList
@@ -293,6 +293,44 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     out = results[len(carried) :]
     moved = [move_first_axis(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
     return [*results[: len(carried)], *moved]
+
+
+Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
+
+
+def scan_steps(
+    ctx: NodeContext, step: Step, carried: Sequence[Value], sliced: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
+    """Apply ``step`` to the slices of tensors along their first axis, in order. It takes the
+    loop-carried values and slices, and returns new loop-carried values and results. Return the
+    last loop-carried values, and the results of all steps, stacked along a new first axis.
+
+    ``step`` may be called several times; other values that it uses must be constants."""
+    trips, values = sliced[0].shape[0], list(carried)
+    if isinstance(trips, int) and 0 < trips <= MAX_ALWAYS_UNROLLED:
+        rows = []
+        for number in range(trips):
+            values, results = step(values, [ctx.element(v, 0, number) for v in sliced])
+            rows.append(results)
+        return values, [ctx.concat([ctx.unsqueeze(v, 0) for v in c], 0) for c in zip(*rows)]
+    counts: dict = {}
+    outer = ctx.builder
+    types = [*(v.type for v in carried), *(v.type.with_shape(v.shape[1:]) for v in sliced)]
+    with ctx.importer.separate_graph("step") as graph:
+        graph.inputs = [
+            mirror_input(ctx.importer, value, f"step{i}", type, False, counts)
+            for i, (value, type) in enumerate(zip([*carried, *sliced], types))
+        ]
+        ctx.builder = ctx.importer.builder
+        try:
+            made, results = step(graph.inputs[: len(carried)], graph.inputs[len(carried) :])
+        finally:
+            ctx.builder = outer
+        graph.outputs = [*made, *results]
+        graph.inputs.insert(0, iteration := Value("iteration", INT64))
+    inside, ends = OutlinedGraph(graph, [], counts), _LoopEnd(None, None, False, trips, True)
+    found = _emit(ctx, inside, ends, values, list(sliced), iteration)
+    return found[: len(carried)], found[len(carried) :]
 
 
 def _emit(

@@ -49,12 +49,12 @@ def outline_subgraph(
         start = Checkpoint(importer)
         names = [info.name for info in proto.input]
         given = [
-            _mirror_input(importer, v, n, t, v in numbers, counts)
+            mirror_input(importer, v, n, t, v in numbers, counts)
             for n, (v, t) in zip(names, inputs)
         ]
         read = [outer[name] for name in captured_names(proto) if outer.get(name) is not None]
         captured = [v for v in dict.fromkeys(read) if v.data is None]
-        inside = {v: _mirror_input(importer, v, v.name, v.type, True, counts) for v in captured}
+        inside = {v: mirror_input(importer, v, v.name, v.type, True, counts) for v in captured}
         graph.inputs = [*given, *inside.values()]
         scope = {name: inside.get(v, v) for name, v in outer.items()}
         scope.update(zip(names, given))
@@ -67,7 +67,7 @@ def outline_subgraph(
         return OutlinedGraph(graph, captured, counts)
 
 
-def _mirror_input(
+def mirror_input(
     importer: ImportState,
     value: Value,
     name: str,
