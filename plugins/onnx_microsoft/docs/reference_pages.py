@@ -53,8 +53,8 @@ LIMITS = """## Unsupported uses
 | `GatherBlockQuantized` | tables other than int8, uint8, int4, uint4; elements along blocks |
 | `CausalConvWithState` | several spatial axes, `state_window`, `state_update_capacity`, |
 | | `state_length`, `state_channels_last`, `input_channels`, `input_channel_offset` |
-| `VarlenCausalConvWithState` | `state_update_capacity`, `kernel_delta` and `previous_mask` |
-| `LinearAttention`, `GatedDeltaNet` | `state_window`, `state_update_capacity` |
+| `LinearAttention` | `state_window` |
+| `GatedDeltaNet` | packed sequences (`cu_seqlens`), `state_update_capacity` |
 | `MoE`, `QMoE` | `use_sparse_mixer`, `swiglu_limit_after_activation` |
 | `QMoE` | `quant_type` other than `int`, `weights_prepacked=1`, computed weights, |
 | | bits other than 2, 4 and 8 |

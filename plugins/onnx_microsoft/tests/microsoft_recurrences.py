@@ -18,10 +18,6 @@ def positive(*shape: int) -> np.ndarray:
     return RNG.uniform(0.1, 0.9, shape).astype(np.float32)
 
 
-def ints(*numbers: int) -> np.ndarray:
-    return np.array(numbers, np.int32)
-
-
 def halves(inputs: list) -> list:
     return [None if x is None else x.astype(np.float16) for x in inputs]
 
@@ -74,14 +70,13 @@ def gated_delta() -> list[Case]:
         if given.pop("half gates", False):
             gates = halves(gates)
         state = state if given.pop("state", True) else None
-        inputs = [*parts, given.pop("bounds", None), *gates, state]
+        inputs = [*parts, None, *gates, state]
         if given.get("gate_activation", "none") != "none":
             inputs += [array(heads), array(*given.pop("bias", (heads,)))]
         attrs = {"outputs": 2, "qk_l2_norm": 1, **given, **MS}
         return case(id, "GatedDeltaNet", inputs, **attrs)
 
     rules = [one(rule, (6,), update_rule=rule) for rule in RULES]
-    uneven = {"bounds": ints(0, 2, 2, 7), "batch": 3}
     return [
         *rules,
         one("loop", (22,)),
@@ -90,10 +85,6 @@ def gated_delta() -> list[Case]:
         one("no state", (2, 3), state=False),
         one("packed query", (6,), packed=True),
         one("packed query of a batch", (2, 3), packed=True),
-        one("lengths", (7,), **uneven),
-        one("lengths, no state", (7,), state=False, **uneven),
-        one("lengths loop", (12,), bounds=ints(0, 5, 12)),
-        one("one length", (5,), 1, bounds=ints(0, 5)),
         one("decay of features", (6,), decays=(4,)),
         one("softplus", (6,), gate_activation="softplus", beta_activation="sigmoid"),
         one("bias of features", (6,), gate_activation="softplus", decays=(4,), bias=(4, 4)),
@@ -140,26 +131,4 @@ def causal_convolutions() -> list[Case]:
         one("last", (2, 6, 3), channels_last=1),
         one("many last", (2, 6, 3, 2), channels_last=1, dilation=2, activation="silu"),
         one("computed weights", (2, 3, 6), constants=[]),
-    ]
-
-
-def packed_convolutions() -> list[Case]:
-    def one(id: str, bounds: list[int], bias: bool = True, taps: int = 4, half=False, **attrs):
-        count, length = len(bounds) - 1, (taps - 1) * attrs.get("dilation", 1)
-        x, w, state = array(bounds[-1], 3), array(3, 1, taps), array(count, 3, length)
-        inputs = [x, w, ints(*bounds), array(3) if bias else None, state]
-        if half:
-            inputs = [
-                x if i == 2 or x is None else x.astype(np.float16) for i, x in enumerate(inputs)
-            ]
-            attrs |= {"rtol": 3e-3, "atol": 3e-3}
-        return case(id, "VarlenCausalConvWithState", inputs, [1], outputs=2, **attrs, **MS)
-
-    return [
-        one("two", [0, 2, 9]),
-        one("short", [0, 1, 2, 5], activation="silu"),
-        one("one", [0, 6], bias=False),
-        one("dilated", [0, 4, 9], dilation=2),
-        one("one tap", [0, 4, 9], taps=1),
-        one("half", [0, 4, 9], half=True),
     ]

@@ -55,7 +55,7 @@ _LANGUAGE = [
     for cases in (
         [*recurrences.linear_attention(), *recurrences.gates()],
         recurrences.gated_delta(),
-        [*recurrences.causal_convolutions(), *recurrences.packed_convolutions()],
+        recurrences.causal_convolutions(),
         experts.experts(),
         experts.quantized_experts(),
         [*mixing.routers(), *mixing.streams(), *mixing.engrams(), *mixing.ngrams()],

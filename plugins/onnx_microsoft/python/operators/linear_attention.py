@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-import numpy as np
-
 from tvmrt.compiler.sdk.frontend import (
     NodeContext,
     Step,
-    TensorExpr,
     emit_matmul,
-    require,
     retype,
     scale_by,
     scan_steps,
 )
 from tvmrt.compiler.sdk.graph import SourceType, SymInt, Value
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
 
 _RULES = "linear|gated|delta|gated_delta"
 
@@ -32,7 +28,7 @@ class Recurrence:
     query [B, T, Q, K], key [B, T, N, K], value [B, T, H, V]. Heads of the state share a key head,
     and a query head if there are fewer of these; otherwise query heads share a head of the state.
     ``decay`` [B, T, H, K or 1] is a factor, ``beta`` is [B, T, H or 1, 1]; None leaves it out, with
-    beta also the term ``key S``. ``owner`` [T]: with B = 1, the index of the state of each token.
+    beta also the term ``key S``.
     """
 
     query: Value
@@ -40,7 +36,6 @@ class Recurrence:
     value: Value
     decay: Value | None
     beta: Value | None
-    owner: Value | None = None
 
     def run(self, ctx: NodeContext, state: Value) -> tuple[Value, Value]:
         """Return the output [B, T, max(Q, H), V] and the last state."""
@@ -52,13 +47,7 @@ class Recurrence:
         parts.append(_row(ctx, self.value))
         parts += [ctx.unsqueeze(v, 4) for v in (self.decay, self.beta) if v is not None]
         by_step = [ctx.transpose(v, (1, 0, 2, 3, 4)) for v in parts]
-        step = self._step(ctx)
-        if self.owner is not None:
-            numbers = ctx.reshape(ctx.iota(state.shape[0]), (1, state.shape[0], 1, 1, 1))
-            owner = ctx.reshape(self.owner, (steps, 1, 1, 1, 1))
-            by_step = [self.owner, ctx.emit("equal", [numbers, owner]), *by_step]
-            step = _step_of_owner(ctx, step)
-        (state,), (rows,) = scan_steps(ctx, step, [state], by_step)
+        (state,), (rows,) = scan_steps(ctx, self._step(ctx), [state], by_step)
         y = ctx.transpose(rows, (1, 0, 2, 3, 4))
         return ctx.reshape(y, (batch, steps, heads * shared, self.value.shape[3])), state
 
@@ -77,19 +66,6 @@ class Recurrence:
             return [state], [emit_matmul(ctx, query, state)]
 
         return step
-
-
-def _step_of_owner(ctx: NodeContext, step: Step) -> Step:
-    """Return a step that updates one of several states; its first slices are the index, and a mask
-    of the states."""
-
-    def step_of_owner(carried: list[Value], slices: list[Value]) -> tuple[list[Value], list[Value]]:
-        (states,), (index, mask, *rest) = carried, slices
-        state = ctx.emit("gather", [states, ctx.reshape(index, (1,))], axis=0)
-        (state,), results = step([state], rest)
-        return [ctx.emit("where", [mask, state, states])], results
-
-    return step_of_owner
 
 
 def _row(ctx: NodeContext, x: Value) -> Value:
@@ -155,16 +131,17 @@ def linear_attention(ctx: NodeContext) -> list[Value]:
         decay = ctx.emit("exp", [_split(ctx, decay, heads)])
     if beta is not None:
         beta = ctx.unsqueeze(beta, 3)
-    state = ctx.input(3)
-    if state is None:
-        state = _zeros(ctx, query, (batch, heads, width, value.shape[3]))
+    state = _state(ctx, ctx.input(3), query, (batch, heads, width, value.shape[3]))
     query = scale_by(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
     y, state = Recurrence(query, key, value, decay, beta).run(ctx, state)
     return [ctx.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3])), state]
 
 
-def _zeros(ctx: NodeContext, like: Value, shape: tuple) -> Value:
-    return ctx.expand(ctx.like(0, like), shape)
+def _state(ctx: NodeContext, state: Value | None, like: Value, shape: tuple) -> Value:
+    """Return the initial state, which is zero if it is omitted."""
+    if state is not None and state.shape != shape:
+        raise ValueError(f"the initial state is {state.type}, expected the shape {shape}")
+    return ctx.expand(ctx.like(0, like), shape) if state is None else state
 
 
 @ms_op(
@@ -196,16 +173,18 @@ def gated_delta_net(ctx: NodeContext) -> list[Value]:
     """Compute in float32. The state of the operator is [B, H, V, K], that of the recurrence
     [B, H, K, V]."""
     require_attribute(ctx, "state_update_capacity", 0)
+    reject_inputs(ctx, cu_seqlens=3)
     query, key, value = _query_key_value(ctx)
     lead, heads, width, size = value.shape[:-2], value.shape[-2], query.shape[-1], value.shape[-1]
     count = query.shape[-2]
     if key.shape[-2] != count or heads % count:
         raise ValueError(f"{count} query, {key.shape[-2]} key and {heads} value heads do not fit")
-    batch, owner = _sequences(ctx, lead)
-    rows = 1 if owner is not None else batch
-    state = ctx.input(6) or _zeros(ctx, query, (batch, heads, size, width))
-    if state.shape != (batch, heads, size, width):
-        raise ValueError(f"initial_state is {state.type}, expected {(batch, heads, size, width)}")
+    state = ctx.input(6)
+    if state is None and len(lead) == 1:
+        raise ValueError("initial_state is missing; it gives the number of sequences")
+    batch = lead[0] if state is None else state.shape[0]
+    steps = lead[1] if len(lead) == 2 else lead[0] // batch
+    state = _state(ctx, state, query, (batch, heads, size, width))
     decay, beta = _gates(ctx, ctx.input(4), ctx.input(5))
     if decay is not None:
         decay = ctx.emit("exp", [_decay(ctx, decay, len(lead), heads, width)])
@@ -215,12 +194,11 @@ def gated_delta_net(ctx: NodeContext) -> list[Value]:
     if ctx.attr("qk_l2_norm", 0):
         query, key = _normalize(ctx, query), _normalize(ctx, key)
     query = scale_by(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
-    steps = lead[1] if len(lead) == 2 else lead[0] // rows
     by_sequence = (
-        None if v is None else ctx.reshape(v, (rows, steps, *v.shape[-2:]))
+        None if v is None else ctx.reshape(v, (batch, steps, *v.shape[-2:]))
         for v in (query, key, value, decay, beta)
     )
-    y, state = Recurrence(*by_sequence, owner).run(ctx, ctx.swap_last_axes(state))
+    y, state = Recurrence(*by_sequence).run(ctx, ctx.swap_last_axes(state))
     y = ctx.cast(ctx.reshape(y, (*lead, heads, size)), ctx.required(0).dtype.name)
     return [y, retype(ctx.swap_last_axes(state), SourceType("float32"))]
 
@@ -242,38 +220,6 @@ def _query_key_value(ctx: NodeContext) -> list[Value]:
     elif value is None or {len(v.shape) for v in (query, key, value)} not in ({3}, {4}):
         raise ValueError("query, key and value must all have three or all have four axes")
     return [ctx.cast(v, "float32") for v in (query, key, value)]
-
-
-def _sequences(ctx: NodeContext, lead: tuple[SymInt, ...]) -> tuple[SymInt, Value | None]:
-    """Return the number of sequences, and the sequence of each token if these are packed."""
-    bounds, state = ctx.input(3), ctx.input(6)
-    if len(lead) == 2:
-        if bounds is not None:
-            raise ValueError("cu_seqlens is given, so query must have three axes")
-        return lead[0], None
-    if bounds is not None:
-        batch = bounds.shape[0] - 1
-        owner = token_owners(ctx, bounds, lead[0])
-        return batch, None if batch == 1 else owner
-    if state is None:
-        raise ValueError("without cu_seqlens, initial_state or a query of four axes is needed")
-    return state.shape[0], None
-
-
-def token_owners(ctx: NodeContext, bounds: Value, tokens: SymInt) -> Value:
-    """Return the sequence of each token, int64 [tokens], from the cumulative lengths of packed
-    sequences. Runs with other bounds than from 0 to ``tokens`` in ascending order end with an
-    error."""
-    count = bounds.shape[0] - 1
-    starts, ends = (ctx.slice_axis(ctx.cast(bounds, "int64"), 0, i, count) for i in (0, 1))
-    edges = ctx.concat([ctx.slice_axis(starts, 0, 0, 1), ctx.slice_axis(ends, 0, count - 1, 1)], 0)
-    expected = ctx.integer_tensor(np.array([0, tokens], object))
-    tests = [ctx.emit("equal", [edges, expected]), ctx.emit("less_equal", [starts, ends])]
-    valid = TensorExpr(ctx, ctx.cast(ctx.concat(tests, 0), "int64")).reduce("reduce_min")
-    require(valid.reshape(1), [1], bounds, "the sequences", "bounds from 0 to the number of tokens")
-    positions = ctx.reshape(ctx.iota(tokens), (tokens, 1))
-    past = ctx.cast(ctx.emit("greater_equal", [positions, ends]), "int64")
-    return ctx.emit("reduce_sum", [past], axes=(1,), keepdims=0)
 
 
 def _decay(ctx: NodeContext, decay: Value, axes: int, heads: int, width: SymInt) -> Value:

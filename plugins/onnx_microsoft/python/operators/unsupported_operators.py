@@ -21,6 +21,7 @@ REASONS = {
     "PagedAttention": _PACKED,
     "RemovePadding": _PACKED,
     "RestorePadding": _PACKED,
+    "VarlenCausalConvWithState": _PACKED,
     "VarlenNGramHashMapping": _PACKED,
     "AttnLSTM": f"{_UNUSED}; export the network's cell and attention as ONNX operators",
     "BifurcationDetector": _SEARCH,

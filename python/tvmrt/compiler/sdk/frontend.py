@@ -67,13 +67,12 @@ from tvmrt.compiler.frontend.onnx.string_tensors import (
     string_op,
     to_handles,
 )
-from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr, require
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
 from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes
 
 __all__ = [
     "ACTIVATIONS", "AttentionHeads", "Dims", "Importer", "KnownSizes", "LSTM", "NodeContext",
-    "OperatorContext", "Step", "TensorExpr", "append_past", "captured_names", "check_no_nul",
+    "OperatorContext", "Step", "append_past", "captured_names", "check_no_nul",
     "checked_indices", "convolution", "convolution_window", "decode_string", "default_window",
     "dequantize", "dequantize_accumulator", "dequantize_linear", "dequantize_operand", "draw",
     "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul", "emit_qlinear_conv",
@@ -81,7 +80,7 @@ __all__ = [
     "import_range", "importer_of", "infer_extent", "int_bias", "integer_matmul", "is_global",
     "is_text", "join_heads", "key_distances", "layer_normalization", "mask_to_bias",
     "name_symbolic_axes", "normalize_rows", "numpy_matmul", "onnx_op", "parse_activations",
-    "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "require", "retype",
+    "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "retype",
     "rms_normalization", "rms_normalize", "rotate_features", "scale_by", "scan_steps",
     "select_under_guard", "sequence_lengths", "slice_range", "softmax_along", "split_heads",
     "stack_directions", "stored_type", "string_op", "table_type", "to_handles", "track_sizes",
