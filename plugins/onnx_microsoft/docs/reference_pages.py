@@ -47,7 +47,7 @@ LIMITS = """## Unsupported uses
 | `Attention`, `QAttention` | `do_rotary`, `past_present_share_buffer`, masks of four axes |
 | `MultiHeadAttention` | `past_sequence_length`, `cache_indirection` |
 | `DecoderMaskedMultiHeadAttention` | `beam_width`, `cache_indirection` |
-| `GroupQueryAttention` | quantised caches, `sliding_window_cache`, `qk_output`, key norms |
+| `GroupQueryAttention` | caches of 8-bit floats, `sliding_window_cache`, `qk_output`, key norms |
 | `RotaryEmbedding`, `MRotaryEmbedding` | `is_packed_batching`, a `scale` other than 1 |
 | `MatMulNBits` | `g_idx`, prepacked weights, bits other than 2, 4 and 8 |
 | `GatherBlockQuantized` | tables other than int8, uint8, int4, uint4; elements along blocks |

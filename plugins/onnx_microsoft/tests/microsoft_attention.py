@@ -188,6 +188,35 @@ def group_query() -> list[Case]:
     ]
 
 
+def quantized_caches() -> list[Case]:
+    """Caches of integers, exact or preallocated."""
+
+    def one(id: str, bits: int, steps: int, past: int, by_channel: bool = False, batch: int = 1):
+        query, shared, width, total = 4, 2, 8, 0 if past > 9 else past
+        total += steps + (5 if past > 9 else 0)
+        parts = [array(batch, steps, n * width) for n in (query, shared, shared)]
+        kind, size = ("int8", width) if bits == 8 else ("uint8", width // 2)
+        caches = [RNG.integers(-99, 99, (batch, shared, past, size)).astype(kind) for _ in range(2)]
+        for cache in caches if past > 9 else ():
+            cache[:, :, total - steps :] = 0  # as onnxruntime writes unused elements
+        shape = (1, shared, 1, width) if by_channel else (1,)
+        scales = [RNG.uniform(0.01, 0.2, shape).astype(np.float32) for _ in range(2)]
+        ends = [ints(*[total - 1] * batch), ints(total).reshape(())]
+        inputs = [*parts, *caches, *ends, *[None] * 5, *scales]
+        quant = "PER_CHANNEL" if by_channel else "PER_TENSOR"
+        attrs = {"k_quant_type": quant, "v_quant_type": quant, "kv_cache_bit_width": bits}
+        attrs |= {"num_heads": query, "kv_num_heads": shared, "outputs": 3, **MS}
+        return case(id, "GroupQueryAttention", inputs, [6], rtol=1e-3, atol=1e-4, **attrs)
+
+    return [
+        *(one(f"{bits} bits, step", bits, 1, 5) for bits in (8, 4)),
+        *(one(f"{bits} bits, channels", bits, 1, 5, True, 2) for bits in (8, 4)),
+        *(one(f"{bits} bits, prompt", bits, 4, 0) for bits in (8, 4)),
+        *(one(f"{bits} bits, room", bits, 1, 12, True) for bits in (8, 4)),
+        one("8 bits, several", 8, 3, 5),
+    ]
+
+
 def rotary() -> list[Case]:
     x, flat = array(2, 3, 4, 8), array(2, 4, 24)
     places = np.array([[0, 3, 5, 1], [9, 2, 2, 4]])

@@ -24,6 +24,7 @@ _OF_ATTENTION = [
     *attention.multi_head(),
     *attention.decoder(),
     *attention.group_query(),
+    *attention.quantized_caches(),
     *attention.rotary(),
     *attention.quantized(),
 ]

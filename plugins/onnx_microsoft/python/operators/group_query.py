@@ -23,6 +23,7 @@ from tvmrt.plugins.onnx_microsoft.operators.attention import (
     scale_of,
     write_cache_row,
 )
+from tvmrt.plugins.onnx_microsoft.operators.block_quantized import emit_unpack
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
 
 
@@ -42,6 +43,52 @@ class _SinkHeads(AttentionHeads):
         return ctx.slice_axis(softmax_along(ctx, with_sink, 3), 3, 1, length)
 
 
+@dataclass
+class _CacheFormat:
+    """Quantisation of the cached keys or values [B, heads, T, D]: ``scale`` broadcasts, None stores
+    them as they are. Integers of 4 bits are pairs in bytes, the first in the low bits."""
+
+    scale: Value | None
+    bits: int
+
+    @staticmethod
+    def of(ctx: NodeContext, which: str, index: int) -> _CacheFormat:
+        """Return the format of the keys ("k") or values, whose scale is input ``index``."""
+        kind, bits = ctx.attr(f"{which}_quant_type", "NONE"), ctx.attr("kv_cache_bit_width", 8)
+        if kind == "NONE":
+            if ctx.input(index) is not None:
+                raise ValueError(f"input {index} is given, but {which}_quant_type is NONE")
+            return _CacheFormat(None, bits)
+        if bits not in (4, 8):
+            raise UnsupportedError(f"attribute kv_cache_bit_width is {bits}; 4 and 8 are supported")
+        scale, heads = ctx.required(index), ctx.attr("kv_num_heads")
+        heads = 1 if kind == "PER_TENSOR" else heads
+        if (scale.type.size == 1) != (kind == "PER_TENSOR") or scale.type.size % heads:
+            raise ValueError(f"input {index} is {scale.type} for {which}_quant_type={kind}")
+        return _CacheFormat(ctx.reshape(scale, (1, heads, 1, scale.type.size // heads)), bits)
+
+    def quantize(self, ctx: NodeContext, x: Value) -> Value:
+        if self.scale is None:
+            return x
+        limit = 1 << (self.bits - 1)
+        whole = ctx.emit("round", [ctx.emit("div", [x, self.scale])])
+        whole = ctx.clamp(whole, -limit, limit - 1)
+        if self.bits == 8:
+            return ctx.cast(whole, "int8")
+        bytes = ctx.cast(ctx.emit("add", [whole, ctx.like(limit, whole)]), "uint8")
+        low, high = (ctx.slice_axis(bytes, 3, i, x.shape[3] // 2, 2) for i in (0, 1))
+        return ctx.emit("bit_or", [low, ctx.emit("shift_left", [high, ctx.like(4, high)])])
+
+    def dequantize(self, ctx: NodeContext, cache: Value) -> Value:
+        if self.scale is None:
+            return cache
+        numbers = cache if self.bits == 8 else emit_unpack(ctx, cache, 4)
+        numbers = ctx.cast(numbers, "float32")
+        if self.bits == 4:
+            numbers = ctx.emit("sub", [numbers, ctx.like(8, numbers)])
+        return ctx.emit("mul", [numbers, self.scale])
+
+
 @ms_op(
     "GroupQueryAttention",
     takes=(
@@ -52,17 +99,18 @@ class _SinkHeads(AttentionHeads):
         "q_norm_weight?: E[_], k_norm_weight?: E[_]"
     ),
     attributes=(
-        "causal?: int 0..1, do_rotary?: int 0..1, k_quant_type?: text, kv_cache_bit_width?: int, "
+        "causal?: int 0..1, do_rotary?: int 0..1, k_quant_type?: NONE|PER_TENSOR|PER_CHANNEL, "
+        "kv_cache_bit_width?: int, "
         "kv_num_heads: int 1.., local_window_size?: int -1.., num_heads: int 1.., "
         "qk_norm_epsilon?: float, qk_output?: int 0..2, rotary_interleaved?: int 0..1, "
         "scale?: float, sliding_window_cache?: int 0..1, smooth_softmax?: int -1..1, "
-        "softcap?: float, v_quant_type?: text"
+        "softcap?: float, v_quant_type?: NONE|PER_TENSOR|PER_CHANNEL"
     ),
 )
 def group_query_attention(ctx: NodeContext) -> list[Value]:
     for name, value in _FIXED_ATTRIBUTES.items():
         require_attribute(ctx, name, value)
-    reject_inputs(ctx, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
+    reject_inputs(ctx, q_norm_weight=14, k_norm_weight=15)
     query, key, value = _parts(ctx)
     batch, _, steps, _ = query.shape
     if ctx.required(5).type.size != batch:
@@ -76,8 +124,12 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
     positions = positions if start is None else ctx.emit("add", [positions, start])
     if ctx.attr("do_rotary", 0):
         query, key = (_rotate(ctx, v, positions) for v in (query, key))
-    key = _update_cache(ctx, ctx.input(3), key, start, length)
-    value = _update_cache(ctx, ctx.input(4), value, start, length)
+    stores = [_CacheFormat.of(ctx, which, i) for which, i in (("k", 12), ("v", 13))]
+    caches = [
+        _update_cache(ctx, ctx.input(i), store.quantize(ctx, now), start, length)
+        for i, store, now in zip((3, 4), stores, (key, value))
+    ]
+    key, value = (store.dequantize(ctx, cache) for store, cache in zip(stores, caches))
     heads = _SinkHeads(
         query,
         key,
@@ -89,12 +141,10 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
         sink=_sink(ctx, query),
     )
     y, _ = heads.attend(ctx)
-    return [join_heads(ctx, y), key, value]
+    return [join_heads(ctx, y), *caches]
 
 
 _FIXED_ATTRIBUTES = {
-    "k_quant_type": "NONE",
-    "v_quant_type": "NONE",
     "sliding_window_cache": 0,
     "qk_output": 0,
 }

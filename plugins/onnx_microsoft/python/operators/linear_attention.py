@@ -43,8 +43,8 @@ class Recurrence:
         shared = self.query.shape[2] // heads or 1  # query heads of a state
         batch, steps, count, width = self.query.shape
         query = ctx.reshape(self.query, (batch, steps, count // shared, shared, width))
-        parts = [_repeat_heads(ctx, query, heads), _repeat_heads(ctx, _row(ctx, self.key), heads)]
-        parts.append(_row(ctx, self.value))
+        parts = [_repeat_heads(ctx, v, heads) for v in (query, ctx.unsqueeze(self.key, 3))]
+        parts.append(ctx.unsqueeze(self.value, 3))
         parts += [ctx.unsqueeze(v, 4) for v in (self.decay, self.beta) if v is not None]
         by_step = [ctx.transpose(v, (1, 0, 2, 3, 4)) for v in parts]
         (state,), (rows,) = scan_steps(ctx, self._step(ctx), [state], by_step)
@@ -66,11 +66,6 @@ class Recurrence:
             return [state], [emit_matmul(ctx, query, state)]
 
         return step
-
-
-def _row(ctx: NodeContext, x: Value) -> Value:
-    """Return [B, T, H, D] as [B, T, H, 1, D]."""
-    return ctx.unsqueeze(x, 3)
 
 
 def _repeat_heads(ctx: NodeContext, x: Value, heads: int) -> Value:

@@ -221,17 +221,13 @@ def _hidden(ctx: NodeContext, h: Value, linear: Value | None) -> Value:
         return _swiglu(ctx, h, linear)
     y = {
         "relu": lambda: ctx.emit("relu", [h]),
-        "relu2": lambda: _square(ctx, ctx.emit("relu", [h])),
+        "relu2": lambda: ctx.emit("mul", [h, ctx.emit("relu", [h])]),
         "gelu": lambda: emit_gelu(ctx, h, tanh=True),
         "geglu": lambda: emit_gelu(ctx, h, tanh=True),
         "silu": lambda: emit_swish(ctx, h, 1.0),
         "identity": lambda: h,
     }[kind]()
     return y if linear is None else ctx.emit("mul", [y, linear])
-
-
-def _square(ctx: NodeContext, x: Value) -> Value:
-    return ctx.emit("mul", [x, x])
 
 
 def _swiglu(ctx: NodeContext, gate: Value, linear: Value) -> Value:
