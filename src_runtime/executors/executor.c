@@ -270,6 +270,24 @@ METHOD(take_output, "take_output") {
   return tvmrt__port_take(port, out, out_code);
 }
 
+/* (output, input, output, input, ...) by index: each result becomes the value of the input. */
+METHOD(feed_back, "feed_back") {
+  int i;
+  UNUSED_RESULT;
+  for (i = 0; i + 1 < in->count; i += 2) {
+    int64_t index;
+    tvmrt_port* from;
+    tvmrt_port* to;
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &index));
+    TVMRT_RETURN_IF_ERROR(port_of_index(&e->outputs, in, index, &from));
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i + 1, &index));
+    TVMRT_RETURN_IF_ERROR(port_of_index(&e->inputs, in, index, &to));
+    TVMRT_RETURN_IF_ERROR(tvmrt__port_feed_back(from, to));
+    kind_of(e)->update(e, &e->inputs, to);
+  }
+  return 0;
+}
+
 /* (which [, tensor]): a parameter that executors share is copied before it is returned, since the
  * caller may write to it. */
 METHOD(get_input, "get_input") {
@@ -425,6 +443,7 @@ METHOD(profile_rpc, "profile_rpc") {
   X("set_output_zero_copy", set_output_zero_copy) \
   X("get_output", get_output)                     \
   X("take_output", take_output)                   \
+  X("feed_back", feed_back)                       \
   X("get_input", get_input)                       \
   X("get_num_inputs", get_num_inputs)             \
   X("get_num_outputs", get_num_outputs)           \

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_GROWING_RANK = 8 };
+
 /* Accepts zeroed ports, of partly built executors. */
 void tvmrt__port_free(tvmrt_port* port) {
   tvmrt__tensor_release(port->own);
@@ -115,17 +117,30 @@ bool tvmrt__port_is_held(tvmrt_port* port) {
   return port->is_taken;
 }
 
+/* Memory for an output that grows from run to run, as a cache does: half as much again, so that few
+ * runs allocate. The run sets the extents. */
+static tvmrt_tensor* alloc_growing(const tvmrt_port* port, const int64_t* shape) {
+  int64_t extents[MAX_GROWING_RANK];
+  memcpy(extents, shape, (size_t)port->bound->dl.ndim * sizeof(*extents));
+  extents[0] += (extents[0] + 1) / 2;
+  return alloc_own(port, extents);
+}
+
 tvmrt_tensor* tvmrt__port_other_own(tvmrt_port* port, const int64_t* shape) {
   const DLTensor* like = &port->bound->dl;
   tvmrt_tensor* spare = port->spare;
   uint64_t bytes;
-  if (spare != NULL && atomic_load_explicit(&spare->base.refs, memory_order_acquire) == 1 &&
-      tvmrt__shape_bytes(shape, like->ndim, like->dtype, &bytes) == 0 &&
+  if (spare == NULL || tvmrt__shape_bytes(shape, like->ndim, like->dtype, &bytes) != 0) {
+    return alloc_own(port, shape);
+  }
+  if (atomic_load_explicit(&spare->base.refs, memory_order_acquire) == 1 &&
       !tvmrt__is_unsuitable(port->spare_bytes, bytes)) {
     tvmrt__retain(&spare->base);
     return spare;
   }
-  return alloc_own(port, shape);
+  return bytes > port->spare_bytes && like->ndim > 0 && like->ndim <= MAX_GROWING_RANK
+             ? alloc_growing(port, shape)
+             : alloc_own(port, shape);
 }
 
 void tvmrt__port_exchange_own(tvmrt_port* port, tvmrt_tensor* own) {
@@ -267,6 +282,20 @@ int tvmrt__port_take(tvmrt_port* port, TVMValue* out, int* out_code) {
     t = tvmrt__tensor_copied(&t->dl, t->dl.device);
   }
   return tvmrt__ret_object(out, out_code, t == NULL ? NULL : &t->base);
+}
+
+/* The tensor moves, if it is the port's own and both are on the same device. */
+int tvmrt__port_feed_back(tvmrt_port* from, tvmrt_port* to) {
+  tvmrt_tensor* t = from->bound;
+  TVMRT_RETURN_IF_ERROR(check_fit(to, "input", &t->dl));
+  if (t == to->bound) return 0; /* the run has updated it in place */
+  from->is_taken = from->is_taken || t == from->own;
+  if (t != from->own || from->own_bytes == 0 || !tvmrt__port_accepts_device(to, t->dl.device)) {
+    return tvmrt__port_copy_in(to, "input", &t->dl);
+  }
+  bind_tensor(to, t);
+  tvmrt__port_record_capacity(to);
+  return 0;
 }
 
 /* Inputs that are never set are zero, so that runs without them are reproducible. */

@@ -108,6 +108,10 @@ int tvmrt__port_return(const tvmrt_port* port, const tvmrt_args* in, TVMValue* o
  * does not use while a caller holds it, or a copy. */
 int tvmrt__port_take(tvmrt_port* port, TVMValue* out, int* out_code);
 
+/* Use the result of an output as the value of an input, without a copy where that is possible; the
+ * next run writes the output to other memory. */
+int tvmrt__port_feed_back(tvmrt_port* from, tvmrt_port* to);
+
 /* Whether the library's network keeps state in its workspace between runs. The state is initial if
  * the workspace is zero. */
 int tvmrt__library_has_state(tvmrt_module* library, const char* network, bool* out);

@@ -99,6 +99,7 @@ FORMATS: Mapping[str, _Format] = {
     ".pdmodel": _Format("a PaddlePaddle model", "convert it to ONNX with paddle2onnx"),
 }  # fmt: skip
 
+COLUMNS = "tvmrt.columns"  # property of an ONNX model: the names of a table's columns, as JSON
 _BEGINNING = 1 << 16  # bytes of a file in which its content is looked for
 
 _Converter = Callable[[Any, Settings], Converted]

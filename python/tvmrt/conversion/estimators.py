@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import importlib
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tvmrt.conversion import Converted, Settings, columns_of
+from tvmrt.conversion import COLUMNS, Converted, Settings, columns_of
 from tvmrt.conversion.exporter import import_exporter, report_failure
 from tvmrt.conversion.missing_values import record_missing_values
 from tvmrt.conversion.predictions import of_booster, of_estimator, original_of
@@ -60,6 +61,8 @@ def convert_estimator(model: Any, settings: Settings) -> Converted:
         _OTHER_OPTIONS if boosters else _SKL2ONNX, takes_missing,
     )  # fmt: skip
     _name_rows(exported)
+    if names := columns_of(model):
+        exported.metadata_props.add(key=COLUMNS, value=json.dumps(names))
     return Converted(exported, shapes, dims, original)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,17 @@ class LoadedLibrary:
         if self.threads is not None:
             executor.set_num_threads(self.threads)
         return executor
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the library states about its network: ``columns``, the names of the columns
+        of tables; ``carried``, outputs by the input that has their value in the next run;
+        ``in_place``, those of the inputs that may share the output's memory."""
+        try:
+            text: str = self.module.get_function("get_facts", True)()
+        except (AttributeError, TVMError):
+            return {}
+        facts: dict[str, Any] = json.loads(text)
+        return facts
 
     def keeps_state(self) -> bool:
         """Return whether an executor keeps state between its runs."""

@@ -89,8 +89,6 @@ def load(
     """
     _check_arguments(model, request, cache, threads)
     network = _load(model, request, cache, options)
-    if columns := conversion.columns_of(model):
-        network.expect_columns(columns)
     return network if threads is None else network.with_threads(threads)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
     from tvmrt.network.measure import Timing
     from tvmrt.network.report import Report
+    from tvmrt.network.session import Session
     from tvmrt.network.stream import Stream
 
 
@@ -75,6 +76,7 @@ class Network:
         self.default_inputs = DefaultInputs()
         self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
+        self._columns = loaded.facts().get("columns", ())
         self._describe(first)
         self._keep_idle([Context(first, self._ports)], executor_pool.DEFAULT_MAX_IDLE)
         _forked.add(self)
@@ -102,6 +104,7 @@ class Network:
             else unique_output_names(executor)
         )
         self._outputs = describe_tensors(executor.get_output_info(), dims.get("outputs", {}), names)
+        self._output_indices = list(range(len(self._outputs)))
         own_names = list(executor.get_input_info()[1])
         self._input_indices = [executor.get_input_index(each) for each in own_names]
         self._input_positions = {each.name: i for i, each in enumerate(self._inputs)}
@@ -109,15 +112,15 @@ class Network:
             self._input_positions.setdefault(own, i)
         for alias, name in self.metadata.aliases.items():
             self._input_positions.setdefault(alias, self._input_positions[name])
-        plain = all(map(is_plain, (*self._inputs, *self._outputs)))
-        more = self._lock is not None or metadata.labels or metadata.bundles
-        self._ports: Ports | None = None
-        if plain and not more:
-            numbers = range(len(self._outputs))
-            self._ports = (
-                ports_of(self._input_indices, self._inputs),
-                ports_of(numbers, self._outputs),
-            )
+        self._ports = self._plain_ports()
+
+    def _plain_ports(self) -> Ports | None:
+        """Return the ports of the fast path; None if calls need the general one."""
+        more = self._lock is not None or self.metadata.labels or self.metadata.bundles
+        if more or not all(map(is_plain, (*self._inputs, *self._outputs))):
+            return None
+        inputs = ports_of(self._input_indices, self._inputs)
+        return inputs, ports_of(self._output_indices, self._outputs)
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network.
@@ -194,20 +197,11 @@ class Network:
         if axes and self._lock is None:
             self.variants = SizeVariants(axes, compile_for)
 
-    def expect_columns(self, names: Sequence[str]) -> None:
-        """Refuse tables, such as those of pandas, with other columns or in another order."""
-        self.metadata = replace(self.metadata, columns=tuple(names))
-
     def stream(self) -> Stream:
         """Return a new stream, which is called as the network is and has a state of its own.
 
         The network and its streams share the weights. Each stream starts from the initial state
-        and may be called by another thread.
-
-        Raises
-        ------
-        ValueError
-            If the network keeps no state between calls.
+        and may be called by another thread. Raises ValueError if the network keeps no state.
         """
         from tvmrt.network.stream import Stream
 
@@ -218,9 +212,19 @@ class Network:
             )
         return Stream(Network(self._loaded, self.metadata, self.name))
 
+    def session(self, states: Mapping[str, str] | None = None) -> Session:
+        """Return a new session, which keeps inputs such as the caches of a decoder between calls.
+
+        ``states``: by name, these inputs and the outputs that are their next values; default: those
+        that the compiler has proved. Raises ValueError if they are not certain, or do not fit.
+        """
+        from tvmrt.network.session import session_of
+
+        return session_of(self, states)
+
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
-        arrays = array_conversion.converted(inputs, self._inputs, self.metadata.columns)
+        arrays = array_conversion.converted(inputs, self._inputs, self._columns)
         if self.variants is None:
             return self.run_once(arrays)
         variant = self.variants.known(arrays)
@@ -249,7 +253,7 @@ class Network:
             for number, value, info in zip(self._input_indices, arrays, self._inputs):
                 self._set(context, number, value, info)
             context.run()
-            return self._results(context)
+            return [context.result(i) for i in self._output_indices]
         except SizeConditionError as error:
             raise with_sizes(error, self._inputs, arrays) from None
         finally:
@@ -266,9 +270,6 @@ class Network:
             if isinstance(error, TypeError):
                 raise TypeError(problem) from None
             raise InputSizeError(problem, remedy) from None
-
-    def _results(self, context: Context) -> list[np.ndarray]:
-        return [context.result(i) for i in range(len(self._outputs))]
 
     def _all_named(self, named: dict[str, Any]) -> tuple[Any, ...] | None:
         """Return all inputs in order if each, and nothing else, is given by name; else None."""

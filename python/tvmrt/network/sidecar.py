@@ -73,9 +73,6 @@ class NetworkMetadata:
         declare, None for other axes.
     source
         Name of the file or the class of the model when it was compiled, without its folder.
-    columns
-        Columns of the tables that an estimator was fitted with; empty if they are unknown, as for a
-        network that was loaded from a file.
     """
 
     inputs: tuple[str, ...] = ()
@@ -87,7 +84,6 @@ class NetworkMetadata:
     aliases: Mapping[str, str] = field(default_factory=dict)
     open_axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     source: str = ""
-    columns: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write the metadata into a folder. Raises OSError."""

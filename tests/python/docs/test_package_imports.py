@@ -160,7 +160,7 @@ CODEGEN = (
     {"loops", "entries", "pool_options", "operand_copies"},
     {"window", "firmware", "manifest", "zero_copy_concat"},
     {"operators"},
-    {"tied_embeddings", "translation_units", "real_time"},
+    {"facts", "tied_embeddings", "translation_units", "real_time"},
     {"builder", "c_source"},
     {"rematerialize", "row_fusion", "firmware_image", "shared_workspace"},
     {"depth_first_tiling"},

@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.libinfo import __version__
 
-from . import cpu_dispatch, manifest, pools
+from . import cpu_dispatch, facts, manifest, pools
 from .c import cplusplus
 from .c.formatting import LINE, break_lines, comment_lines, include_guard
 from .c.function import print_function, signature
@@ -156,7 +156,7 @@ _ENTRY_NAMES = (
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "set_weights", "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
     "reset_state", "state_begun", "get_dims", "get_state", "get_run_needs", "get_run_plan",
-    "get_input_align", "get_placement",
+    "get_input_align", "get_placement", "get_facts",
 )  # fmt: skip
 
 
@@ -357,6 +357,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     lines += print_metadata(program, prefix, sources, options)
     lines += print_getter(prefix, "get_dims", f"&{symbolic_dims.NAME}") if sized else []
     lines += tensor_placement.print_placement(program, prefix)
+    lines += facts.print_facts(program, prefix)
     if program.states:  # executors check for this function
         lines += ["static const char has_state = 1;", ""]
         lines += print_getter(prefix, "get_state", "&has_state")

@@ -179,7 +179,7 @@ def copy_graph(graph: Graph) -> Graph:
     fresh.labels = dict(graph.labels)
     fresh.bundles = dict(graph.bundles)
     fresh.aliases = dict(graph.aliases)
-    fresh.open_axes = dict(graph.open_axes)
+    fresh.open_axes, fresh.columns = dict(graph.open_axes), graph.columns
     fresh.input_quantization = dict(graph.input_quantization)
     fresh.output_quantization = dict(graph.output_quantization)
     return fresh

@@ -128,6 +128,7 @@ class Graph:
     network's licence, "" if it has none. ``aliases``: further names of inputs, with their names.
     ``open_axes``: by input the dimension of each axis with a size that the file leaves open and
     the request does not declare, None for other axes.
+    ``columns``: names of the columns of tables that the network takes; empty if they are unknown.
     ``input_quantization``, ``output_quantization``: of quantised inputs and outputs, by name.
     """
 
@@ -145,6 +146,7 @@ class Graph:
         self.open_axes: dict[str, list[str | None]] = {}
         self.input_quantization: dict[str, PerTensor] = {}
         self.output_quantization: dict[str, PerTensor] = {}
+        self.columns: tuple[str, ...] = ()
         self.state_count = 0
         self.licence = ""
 

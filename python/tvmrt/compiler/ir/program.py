@@ -329,7 +329,7 @@ class Program:
     ``arena_bytes``: total size of the plan in all pools of the host. ``lower_bound_bytes``: maximum
     number of live bytes at one step, a lower bound for any plan. ``labels``, ``bundles``,
     ``aliases``, ``open_axes``, ``input_quantization`` and ``output_quantization`` are copied
-    from the graph.
+    from the graph, as are ``columns``. ``carried``: see ``carried_values.py``.
     ``states`` outlive a run; the first is the mark that is 0 before the first run. Reports:
     ``narrowed`` on weights in few bits, ``reduced`` on matmul-like operators in bfloat16,
     ``winograd`` on Winograd convolutions, ``row_plans`` on plans with less memory, starting with
@@ -356,6 +356,8 @@ class Program:
     open_axes: dict[str, list[str | None]] = field(default_factory=dict)
     input_quantization: dict[str, PerTensor] = field(default_factory=dict)
     output_quantization: dict[str, PerTensor] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    carried: dict[str, str] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
     narrowed: list[WeightQuantization] = field(default_factory=list)
     reduced: list[ReducedPrecision] = field(default_factory=list)

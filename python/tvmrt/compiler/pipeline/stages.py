@@ -27,6 +27,7 @@ from tvmrt.compiler.export.dump import Dump
 from tvmrt.compiler.export.firmware_graph import print_files
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import CSource, Graph, limits
+from tvmrt.compiler.ir.carried_values import carried_values
 from tvmrt.compiler.ir.mmap_constants import drop_pages
 from tvmrt.compiler.ir.program import MemoryPool, Program
 from tvmrt.compiler.ir.quantized import add_quantization
@@ -69,6 +70,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         graph = load_model.import_graph(model, request, chosen, is_bounded)
         add_quantization(graph)
         expand_composed(graph, lambda graph: load_model.supported_nodes(graph, chosen))
+    carried = carried_values(graph)
     request = _with_executor(request, requested, graph)
     limits.check_tensors(graph, request.max_memory or limits.MAX_MEMORY)
     dump.graph("import", graph)
@@ -93,7 +95,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             dump.graph("partition", graph)
     with clock.stage("lower"):
         program = rematerialize.build_program(graph, machine, request.schedule == "async")
-        program = _with_names(program, graph)
+        program = _with_names(program, graph, carried)
         program.narrowed, program.reduced, program.winograd = narrowed, reduced, winograd_rows
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
@@ -157,10 +159,12 @@ def _requantize(graph: Graph, request: Request, machine: Target) -> None:
         sums_in_float(graph)
 
 
-def _with_names(program: Program, graph: Graph) -> Program:
+def _with_names(program: Program, graph: Graph, carried: dict[str, str]) -> Program:
     """Return the program with labels, bundles, aliases and quantisation of inputs and outputs."""
+    program.carried = carried
     program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
     program.aliases, program.open_axes = dict(graph.aliases), dict(graph.open_axes)
+    program.columns = graph.columns
     program.input_quantization = dict(graph.input_quantization)
     program.output_quantization = dict(graph.output_quantization)
     return program

@@ -156,17 +156,25 @@ def print_getter(prefix: str, name: str, variable: str) -> list[str]:
     return [*_print_own(prefix, name, variable), *shared_name(name, f"{prefix}_{name}")]
 
 
+def print_text_getter(prefix: str, name: str, text: str) -> list[str]:
+    """Return C lines of a packed host function that returns a text."""
+    result = [f"  out_ret_value->v_str = {c_string(text)};", "  *out_ret_tcode = kTVMStr;"]
+    return [*_print_result(prefix, name, result), *shared_name(name, f"{prefix}_{name}")]
+
+
 def _print_own(prefix: str, name: str, variable: str) -> list[str]:
-    unused = ["args", "type_codes", "num_args", "resource_handle"]
-    return [
-        *exported_head(f"{prefix}_{name}", unused),
+    result = [
         "  /* the ABI has no const handle; the metadata is only read */",
         f"  out_ret_value->v_handle = (void *)(uintptr_t){variable};",
         "  *out_ret_tcode = kTVMOpaqueHandle;",
-        "  return 0;",
-        "}",
-        "",
     ]
+    return _print_result(prefix, name, result)
+
+
+def _print_result(prefix: str, name: str, result: list[str]) -> list[str]:
+    unused = ["args", "type_codes", "num_args", "resource_handle"]
+    head = exported_head(f"{prefix}_{name}", unused)
+    return [*head, *result, "  return 0;", "}", ""]
 
 
 def _model(content: dict) -> list[str]:

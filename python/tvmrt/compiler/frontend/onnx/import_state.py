@@ -21,7 +21,7 @@ from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from .device_fallback import FallbackHandler
 from .inputs import declared_shapes, input_types, overrides_declared
-from .model_file import licence
+from .model_file import columns, licence
 from .model_functions import ModelFunctions
 from .tensors import DetachedData
 from .unroll_limits import TableBudget
@@ -162,7 +162,7 @@ class ImportState:
         self.tables = TableBudget()
         self.graph = Graph(request.model.graph.name or "graph")
         self.whole = self.graph  # also while a body is imported into a graph of its own
-        self.graph.licence = licence(request.model)
+        self.graph.licence, self.graph.columns = licence(request.model), columns(request.model)
         self.graph.bundles.update(request.bundles)
         self.builder = Builder(self.graph, budget=FoldingBudget())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,8 +160,23 @@ def default_inputs(
 
 def licence(model: onnx.ModelProto) -> str:
     """Return the licence in a model's properties, or "" if there is none."""
-    licences = (entry.value for entry in model.metadata_props if entry.key == "model_license")
-    return str(next(licences, ""))
+    return _property(model, "model_license")
+
+
+def columns(model: onnx.ModelProto) -> tuple[str, ...]:
+    """Return the names of the columns that a converter wrote into a model's properties."""
+    text = _property(model, conversion.COLUMNS)
+    try:
+        return tuple(map(str, json.loads(text or "[]")))
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"the property {conversion.COLUMNS} of the model is {text!r:.60}, not a list of names; "
+            "export the model again"
+        ) from None
+
+
+def _property(model: onnx.ModelProto, key: str) -> str:
+    return str(next((entry.value for entry in model.metadata_props if entry.key == key), ""))
 
 
 def _parse_error_text(reason: str, size: int) -> str:
