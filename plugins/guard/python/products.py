@@ -80,7 +80,7 @@ def _dense_layer(step: Step) -> MicroLayerI8 | None:
     if not isinstance(step.lowering, BoardLowering):
         return None
     layer = step.lowering.board_layer(step)
-    if not isinstance(layer, MicroLayerI8) or layer.shape.depthwise:
+    if not isinstance(layer, MicroLayerI8) or layer.shape.depthwise or layer.groups:
         return None
     one_pixel = layer.shape.pointwise and layer.shape.pixels == 1
     return layer if one_pixel and layer.shape.out_c >= LEAST_CHANNELS else None

@@ -102,7 +102,8 @@ def measure(
         "error": largest_error(outcome.outputs, network.golden),
     }
     if steps:
-        print_steps(board, library, folder, cflags, cc)
+        for name, count in count_steps(board, folder, cflags, cc):
+            print(f"    {count / 1e6:9.4f} M  {name}")
     return row
 
 
@@ -163,10 +164,11 @@ static int timed(int code) { step_times[step_count++] = step_clock(); return cod
 """
 
 
-def print_steps(
-    board: boards.Board, library, folder: Path, cflags: str | None, cc: str | None
-) -> None:
-    """Print the instructions of each function, by clocking its calls in the main function."""
+def count_steps(
+    board: boards.Board, folder: Path, cflags: str | None, cc: str | None
+) -> list[tuple[str, int]]:
+    """Return the instructions of each function, by clocking its calls in the main function; the
+    folder has the network as ``boards.build_network()`` leaves it, and its inputs."""
     main = next((folder / "net/codegen/host/src").glob("*_lib0.c"))
     text, names = main.read_text(), []
     call = re.compile(r"if \((tvmgen_net_\w+)\((.*?)\) != 0\)", re.DOTALL)
@@ -189,8 +191,8 @@ def print_steps(
     sources, libraries = [folder / "steps.c"], [folder / "net/libnet.a"]
     image = boards.link_image(board, sources, libraries, folder / "steps.elf", includes)
     boards.run_image(board, image, folder, True)
-    for name, count in zip(names, np.fromfile(folder / "steps.bin", np.uint32)):
-        print(f"    {count / 1e6:9.4f} M  {name}")
+    counts = np.fromfile(folder / "steps.bin", np.uint32)
+    return [(name, int(count)) for name, count in zip(names, counts)]
 
 
 STEP_CLOCK = """\

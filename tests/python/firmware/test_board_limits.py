@@ -62,6 +62,17 @@ def test_convolutions_over_time_take_at_most_one_instruction_per_mac(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
+def test_no_kind_of_layer_is_much_slower_than_similar_ones(target):
+    pytest.importorskip("ai_edge_litert")
+    if BOARDS[target].missing_tool():
+        pytest.skip(f"{BOARDS[target].missing_tool()} is not installed")
+    command = [sys.executable, str(BENCH.with_name("layer_costs.py")), "--target", target]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kws_int8", "ic_int8"])
 def test_two_roundings_cost_at_most_a_tenth_more_on_helium(name, tmp_path):
     pytest.importorskip("onnxruntime")

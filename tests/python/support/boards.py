@@ -112,7 +112,7 @@ MORE_BOARDS = {
     **{
         core: Board(core, _ARM, ("qemu-system-arm", "-M", "mps2-an505"),
                     (f"-mcpu={core}", "-mthumb", *fpu), 0x10000000, 4 * _MIB, 0x38000000, 4 * _MIB,
-                    None, 0x50302018, 40)
+                    None, 0x50302018, 50)
         for core, fpu in (("cortex-m23", ()),
                           ("cortex-m33", ("-mfloat-abi=hard", "-mfpu=fpv5-sp-d16")))
     },

@@ -119,6 +119,7 @@ PARAMETERS = {
     "TVMRT_MICRO_CHECKSUM": "firmware/call_lines.py, for options that compare the sums",
     "TVMRT_PAIRED_TABLES": "firmware/call_lines.py, for options that compare constants",
     "TVMRT_MICRO_ROUNDS_TWICE": "window/boards/requant_multipliers.py, for layers that do",
+    "TVMRT_MICRO_CHANNEL_GROUPS": "window/boards/channel_groups.py, for layers with epilogues",
     "TVMRT_OPENMP_SIMD": "export/toolchain.py, for compilers that are given -fopenmp-simd",
 }
 

@@ -87,6 +87,9 @@ typedef struct tvmrt_micro_conv_i8 {
   int8_t x_signed;         /*!< 1: int8, 0: uint8. */
   int8_t y_bytes;          /*!< Size of an element of y. */
   tvmrt_micro_range range; /*!< Range of the output; not used with an epilogue. */
+#ifdef TVMRT_MICRO_CHANNEL_GROUPS
+  int32_t channel; /*!< First output channel for the epilogue; see board/channel_groups_i8.h. */
+#endif
 } tvmrt_micro_conv_i8;
 
 /*!
@@ -135,8 +138,6 @@ TVMRT_INLINE const tvmrt_micro_multiplier* tvmrt_micro_multipliers_at(
 TVMRT_INLINE uint8_t tvmrt_micro_int8_padding(const tvmrt_micro_conv_i8* c) {
   return (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80);
 }
-
-/* ---- rounding ---- */
 
 #if !TVMRT_MICRO_HAS_FPU
 #if !TVMRT_SOFT_FLOAT
@@ -286,9 +287,7 @@ TVMRT_INLINE uint8_t tvmrt_micro_requantize_fixed(int32_t sum, int32_t factor, i
 /* tvmrt_micro_requantize(y, sums, factors, n, range): y[i] = the byte of sums[i] and factors[i].
  * With Helium, whole vectors of sums and factors are read, which must exist. */
 #if TVMRT_MICRO_MVE_REQUANTIZES
-
 #include "requantize_i8_mve.h"
-
 #else
 
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
@@ -398,6 +397,9 @@ TVMRT_MICRO_EPILOGUE void tvmrt_micro_epilogue(const tvmrt_micro_conv_i8* c,
                                                int32_t stride, int32_t pixel, int32_t pixels,
                                                int32_t channel, int32_t channels) {
   const int32_t at = pixel * c->shape.y_stride + channel;
+#ifdef TVMRT_MICRO_CHANNEL_GROUPS
+  channel += c->channel;
+#endif
 #if TVMRT_MICRO_CAN_DSP
   TVMRT_OPAQUE(pixel); /* or 64 bits are counted, and kept when registers are scarce */
   TVMRT_OPAQUE(stride);
@@ -443,8 +445,6 @@ TVMRT_MICRO_FINISH void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c,
     tvmrt_micro_requantize(y, sums, multipliers, channels, &c->range);
   }
 }
-
-/* ---- quads ---- */
 
 /*! \brief Widen four bytes to a quad. */
 TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_signed) {

@@ -30,6 +30,14 @@ from ..kernel_features import BOARD_KERNELS, HELIUM
 from ..lowering import ANY, DENSE, ResultLayout, Scratch, lowers, same_offsets
 from ..target import Target
 from .boards.board_lowering import BoardLowering
+from .boards.channel_groups import (
+    ChannelGroups,
+    divide_channels,
+    group_outputs,
+    pack_groups,
+    pad_scales,
+    print_groups,
+)
 from .boards.dequantize_epilogue import print_dequantize_epilogue
 from .boards.int8 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
@@ -140,7 +148,9 @@ class IntegerMatMulLowering(BoardLowering):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
-        may_overwrite_input = self.may_overwrite_input(step)
+        layer, may_overwrite_input = self.board_layer(step), self.may_overwrite_input(step)
+        if may_overwrite_input and layer is not None and layer.groups:
+            may_overwrite_input = not self.channel_groups(step).copies_input
         return [
             (i, 0)
             for i, access in enumerate(step.reads)
@@ -185,6 +195,12 @@ class IntegerMatMulLowering(BoardLowering):
         fmt = FORMATS[self.target.int8]
         return requantization_of(self.node, self.scale, fmt, self.residual is not None)
 
+    @property
+    def _channels_of_group(self) -> int:
+        """Output channels that a board's kernel computes per call."""
+        weights = self.weights()
+        return group_outputs(weights.shape[1] * self.groups, len(weights), self.groups)
+
     @cached_property
     def requant_table(self) -> RequantTable | None:
         """Multipliers of a board's kernels for a product to bytes; None if they cannot have its
@@ -192,26 +208,50 @@ class IntegerMatMulLowering(BoardLowering):
         if not BOARD_KERNELS.of(self.target):
             return None
         bounds = (self.node.attrs["y_zero"], *self._bounds()[:2])
-        return requant_table(self.scale, rounding_of(self.node), *bounds)
+        scale = pad_scales(self.scale, self._channels_of_group)
+        return requant_table(scale, rounding_of(self.node), *bounds)
+
+    def channel_groups(self, step: Step) -> ChannelGroups | None:
+        """Return the groups of channels that a board's kernel computes one after another."""
+        return divide_channels(self.layer(step), HELIUM.of(self.target))
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayerI8 | None:
         if not BOARD_KERNELS.of(self.target):
             return None
-        layer = self.layer(step)
-        shape = micro_shape(layer, self.scale if self.requantizes_in_kernel else None, by_rows)
-        if shape is None:
+        layer, groups = self.layer(step), self.channel_groups(step)
+        one = layer if groups is None else groups.layer
+        shape = micro_shape(one, self.scale if self.requantizes_in_kernel else None, by_rows)
+        if shape is None or (groups and shape.of_run):
             return None
-        return MicroLayerI8(shape, layer, self.weights(), self.w_zero, self.bias)
+        whole = MicroLayerI8(shape, layer, self.weights(), self.w_zero, self.bias)
+        return whole if groups is None else groups.split(whole)
 
     def tile_scratch(self, step: Step) -> Scratch:
         return Scratch(self._packed_bytes(), (self.plan(step).scratch.total,))
+
+    def scratch(self, step: Step) -> Scratch:
+        scratch, layer = super().scratch(step), self.board_layer(step)
+        if layer is None or not layer.groups:
+            return scratch
+        return Scratch(0, (self.channel_groups(step).copied_bytes, *scratch.kernel_blocks))
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        layer = self.board_layer(step)
+        if layer is None or not layer.groups:
+            super().emit(step, f)
+            return
+        kernel = self.kernels.choose(layer, self.target.board)
+        address = self.print_board(step, f, layer, kernel)
+        table = self.requant_table if self.requantizes_in_kernel else None
+        multipliers = 0 if table is None else table.multipliers.size
+        print_groups(f, kernel, layer, self.channel_groups(step), address, multipliers)
 
     def print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayerI8, kernel: MicroKernel
     ) -> str:
         define_weight_format(f, self.target)
         f.include(kernel.header)
-        packed = kernel.pack(layer)
+        packed = pack_groups(kernel, layer)
         fields = {
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
             "weights": f.constant("weights", packed.weights),
@@ -234,7 +274,9 @@ class IntegerMatMulLowering(BoardLowering):
         if not self.requantizes_in_kernel:
             row_epilogue, helium = None, HELIUM.of(self.target)
             # float calls of Helium are already nested more deeply
-            if not helium or rounding_of(self.node) != "even":
+            # its multipliers are read in quads of all channels
+            whole_quads = not layer.groups or self._channels_of_group % 4 == 0
+            if whole_quads and (not helium or rounding_of(self.node) != "even"):
                 floats = any(each in HARD_FLOAT_FLAGS for each in self.target.flags)
                 after, order = self.group.after, self.order
                 row_epilogue = print_residual_epilogue(

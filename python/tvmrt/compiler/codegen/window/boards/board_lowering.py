@@ -73,7 +73,9 @@ class BoardLowering(RowFusable):
     def _row_kernel(self, step: Step) -> tuple[BoardLayer, MicroKernel] | None:
         """Return the layer and its kernel in a chain, or None if it cannot be part of one."""
         layer = self.board_layer(step, by_rows=True)
-        if layer is None or not can_run_by_rows(layer.shape, step):
+        if layer is None or layer.parts[0] is not layer:
+            return None
+        if not can_run_by_rows(layer.shape, step):
             return None
         return layer, self.kernels.choose(layer, self.target.board, by_rows=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Generic, Protocol, TypeVar
@@ -22,6 +22,11 @@ class BoardLayer(Protocol):
 
     @property
     def shape(self) -> MicroShape: ...
+
+    @property
+    def parts(self) -> Sequence[BoardLayer]:
+        """The layer itself, or layers of the same shape: a kernel computes one per call."""
+        ...
 
 
 KINDS = ("int8", "float32")  # of layers, and the packages with their kernels
@@ -88,9 +93,10 @@ class MicroKernel(Generic[Layer]):
     panel: int = 0
     extra_arguments: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
-    def call(self, layer: Layer, address: str) -> str:
-        """Return the C expression that computes a layer at an address; its tensors are ``data``."""
-        return call(f"{self.name}_run", address, "&data", *self.extra_arguments(layer))
+    def call(self, layer: Layer, address: str, data: str = "&data") -> str:
+        """Return the C expression that computes a layer; ``address``, ``data``: those of the layer
+        and its tensors."""
+        return call(f"{self.name}_run", address, data, *self.extra_arguments(layer))
 
 
 class KernelRegistry(dict[str, MicroKernel[Layer]]):
@@ -129,7 +135,7 @@ class KernelRegistry(dict[str, MicroKernel[Layer]]):
             if each.required_features <= board and (each.cost or not by_rows)
         )
         ordered = sorted(fit, key=lambda kernel: (not kernel.required_features, kernel.cost))
-        return next(each for each in ordered if each.supports(layer))
+        return next(each for each in ordered if all(map(each.supports, layer.parts)))
 
 
 def pad_to_multiple(values: np.ndarray, unit: int) -> np.ndarray:

@@ -29,6 +29,10 @@ class MicroLayerF32:
     only_clamps: bool = False
 
     @property
+    def parts(self) -> tuple[MicroLayerF32]:
+        return (self,)
+
+    @property
     def weights(self) -> np.ndarray:
         """[out_c, element of the window], channels innermost."""
         return self.w.transpose(0, 2, 3, 1).reshape(len(self.w), -1)

@@ -44,7 +44,7 @@ class MicroLayerI8:
     """An integer layer.
 
     ``w``: [out_c, in_c / groups, *kernel]; ``w_zero``: one, or one per channel; ``bias``: in units
-    of x_scale * w_scale, or None.
+    of x_scale * w_scale, or None; ``groups``: the layers of all groups, if this is the first one.
     """
 
     shape: MicroShape
@@ -52,6 +52,11 @@ class MicroLayerI8:
     w: np.ndarray
     w_zero: np.ndarray | int = 0
     bias: np.ndarray | None = None
+    groups: tuple[MicroLayerI8, ...] = ()
+
+    @property
+    def parts(self) -> tuple[MicroLayerI8, ...]:
+        return self.groups or (self,)
 
     @cached_property
     def constants(self) -> ConstantsI8:
