@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +17,11 @@ from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.cycles.board_options import OPTIONS  # noqa: F401  (of the hook)
 
 if TYPE_CHECKING:
+    from tvmrt.cli.archive import ArchiveNetwork
     from tvmrt.compiler.sdk.codegen import Target
     from tvmrt.plugins.cycles.estimate import LayerCycles
     from tvmrt.plugins.cycles.mcu_parts import Mcu
-    from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CountedRun, Input
+    from tvmrt.plugins.cycles.qemu_run import CountedRun, Input
 
 MAX_FUNCTIONS = 12  # C functions listed in one table
 MAX_NAMES = 2  # C functions listed for each layer that has branches on inputs
@@ -56,7 +56,7 @@ def report(path: Path, as_json: bool, output: Path | None, **options: Any) -> No
     if options["board"] is None:
         raise click.UsageError(
             "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --timing, --inputs "
-            "and --output are for --board"
+            "and --output are for --board: name one"
         )
     if output is not None:
         page = plugin.hook("pages", "inspect --board --output")
@@ -179,45 +179,20 @@ def _compile_network(path: Path, board_options: BoardOptions, folder: Path) -> P
 def _networks(
     path: Path, machine: Target, board_options: BoardOptions, folder: Path
 ) -> list[ArchiveNetwork]:
-    from tvmrt.cli.describe.archive import METADATA, unpack_code
-    from tvmrt.compiler.sdk.codegen import prefix_of
-    from tvmrt.compiler.sdk.export import vendor_code, vendor_includes, vendors_of
+    from tvmrt.cli.archive import unpack_networks
     from tvmrt.plugins.cycles.core_timing import core_of
-    from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork
-    from tvmrt.runtime.archive_errors import archive_error_text
 
-    try:
-        with tarfile.open(path) as archive:
-            metadata = json.loads(archive.extractfile(f"./{METADATA}").read())  # type: ignore[union-attr]
-            modules = metadata["modules"]
-            vendors = vendors_of(modules.values())
-            # vendors' C code may call the runtime
-            sources, includes = unpack_code(
-                archive, folder, *(["runtime/src_backend"] * bool(vendors))
+    networks = unpack_networks(path, folder)
+    for network in networks:
+        if network.module["executors"] != ["aot"]:
+            raise ValueError(f"{path} is for the graph executor; compile it with --executor aot")
+        target = str(network.module["target"][0]).rpartition("-device=")[2]
+        if core_of(target).name != core_of(machine.name).name:
+            raise ValueError(
+                f"{path} is for {target}, and {board_options.board} has a {machine.name}; compile "
+                f"the network with --board {board_options.board}"
             )
-            for module in modules.values():
-                target = str(module["target"][0]).rpartition("-device=")[2]
-                executors = module["executors"] if module["memory"]["pools"] else []
-    except (tarfile.TarError, KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
-        text = archive_error_text(error).partition(";")[0]
-        raise ValueError(
-            f"{path} is not an archive of a network for a board ({text}); 'tvmrt compile "
-            f"NET.onnx -o NET.tar --board {board_options.board}' writes one"
-        ) from None
-    if executors != ["aot"]:
-        raise ValueError(f"{path} is for the graph executor; compile it with --executor aot")
-    if core_of(target).name != core_of(machine.name).name:
-        raise ValueError(
-            f"{path} is for {target}, and {board_options.board} has a {machine.name}; "
-            "compile the network "
-            f"with --board {board_options.board}"
-        )
-    code = [source for source in sources if source.suffix == ".c"] + vendor_code(vendors)
-    includes += vendor_includes(vendors)
-    return [
-        ArchiveNetwork(name, prefix_of(module.get("model_name", "")), module, code, includes)
-        for name, module in modules.items()
-    ]
+    return networks
 
 
 def _inputs(network: ArchiveNetwork, board_options: BoardOptions) -> list[Input]:
@@ -301,11 +276,13 @@ def _time_and_energy(cycles: int, part: Mcu) -> dict[str, float | None]:
 
 
 def _ram(network: ArchiveNetwork, counted: CountedRun, stack: int | None) -> dict[str, Any]:
-    """Return the bytes of RAM by purpose. Weights in a pool count as part of the arena."""
+    """Return the bytes of RAM by purpose. Weights, inputs and outputs in a pool count as part of
+    the arena."""
+    inside = network.interface["workspace_io"]
     parts = {
         "arena_bytes": sum(pool["used_bytes"] for pool in network.memory["pools"]),
-        "input_bytes": sum(row["size"] for row in network.main["inputs"].values()),
-        "output_bytes": sum(row["size"] for row in network.main["outputs"].values()),
+        "input_bytes": 0 if inside else sum(row["size"] for row in network.main["inputs"].values()),
+        "output_bytes": 0 if inside else sum(r["size"] for r in network.main["outputs"].values()),
         "static_bytes": counted.image.static_bytes,
         "stack_bytes": stack,
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tvmrt.cli.archive import ArchiveNetwork
 from tvmrt.plugins.cycles.core_timing import Core
 from tvmrt.plugins.cycles.disassembly import LOADS, Instruction, can_dual_issue, with_predecessor
 from tvmrt.plugins.cycles.mcu_parts import Mcu
-from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CallCounts, CountedRun, main_functions
+from tvmrt.plugins.cycles.qemu_run import CallCounts, CountedRun, main_functions
 
 MAIN = "between operators"
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from tvmrt.cli.archive import ArchiveNetwork
 from tvmrt.compiler.sdk.codegen import Target, pool_symbol
 from tvmrt.compiler.sdk.export import CFLAGS, object_commands
 from tvmrt.compiler.sdk.program import MemoryPool
@@ -83,7 +84,7 @@ class Found:
 
 
 def check(
-    network: qemu_run.ArchiveNetwork,
+    network: ArchiveNetwork,
     target: Target,
     inputs: Sequence[qemu_run.Input],
     folder: Path,
@@ -100,7 +101,7 @@ def check(
     for tool in ("valgrind", COMPILER, "nm", "objcopy", "objdump"):
         if shutil.which(tool) is None:
             raise CompileError(f"{tool} is not installed")
-    if f"{network.prefix}_load(" in network.header():
+    if network.loads_weights:
         raise CompileError("the network keeps weights in the memory of its intermediate values")
     place = folder / "memcheck"
     place.mkdir()
@@ -118,7 +119,7 @@ def check(
 
 
 def _steady_lines(
-    network: qemu_run.ArchiveNetwork, program: Path, reports: Path, folder: Path
+    network: ArchiveNetwork, program: Path, reports: Path, folder: Path
 ) -> x86_branches.SteadyLines:
     objects = object_commands((), network.sources, folder)
     text = _output(["nm", *map(str, objects)])
@@ -135,7 +136,7 @@ def _steady_lines(
     )
 
 
-def _layers(network: qemu_run.ArchiveNetwork) -> dict[str, str]:
+def _layers(network: ArchiveNetwork) -> dict[str, str]:
     """Return the names of the operators by their functions."""
     rows = network.memory["functions"].get("operator_functions", [])
     names = [row["function_name"] for row in rows]
@@ -155,7 +156,7 @@ def _shape_flags(macros: Collection[str]) -> list[str]:
 
 
 def _build(
-    network: qemu_run.ArchiveNetwork,
+    network: ArchiveNetwork,
     macros: Collection[str],
     inputs: Sequence[qemu_run.Input],
     folder: Path,
@@ -219,18 +220,15 @@ def _compile(command: Sequence[str]) -> None:
 
 
 def _program_text(
-    network: qemu_run.ArchiveNetwork,
+    network: ArchiveNetwork,
     inputs: Sequence[qemu_run.Input],
     folder: Path,
     symbols: Collection[str],
 ) -> str:
     """Return a program that calls the network once. ``symbols``: functions and variables."""
-    pools = {}
-    lent = 0
+    pools = {f"pool{i}": pool["used_bytes"] for i, pool in enumerate(network.lent_pools)}
     for pool in network.memory["pools"]:
         if pool["is_external"]:
-            pools[f"pool{lent}"] = pool["used_bytes"]
-            lent += 1
             continue
         if not pool["used_bytes"]:
             continue  # no memory is defined for it
@@ -244,7 +242,8 @@ def _program_text(
     own = [name for name in pools if name in symbols]
     marks = [f"  VALGRIND_MAKE_MEM_UNDEFINED({name}, {size});" for name, size in pools.items()]
     marks += [f"  VALGRIND_MAKE_MEM_UNDEFINED(in{i}, {len(each.data)});"
-              for i, each in enumerate(inputs)]  # fmt: skip
+              for i, each in enumerate(inputs)
+              if not network.interface["workspace_io"]]  # fmt: skip
     hook = "__cyg_profile_func_"
     return "\n".join([
         qemu_run.program_text(network, inputs, folder), _HEADER,
@@ -264,7 +263,7 @@ def _program_text(
     ])  # fmt: skip
 
 
-def _run(network: qemu_run.ArchiveNetwork, program: Path, reports: Path) -> None:
+def _run(network: ArchiveNetwork, program: Path, reports: Path) -> None:
     command = ["valgrind", "-q", "--error-limit=no", "--num-callers=40", "--read-inline-info=yes",
                "--xml=yes", f"--xml-file={reports}", str(program)]  # fmt: skip
     try:

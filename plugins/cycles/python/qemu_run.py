@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from tvmrt.cli.archive import ArchiveNetwork
 from tvmrt.compiler.sdk.codegen import Target, get_target, pool_symbol
 from tvmrt.compiler.sdk.export import CFLAGS, Board, boards, object_commands
 from tvmrt.compiler.sdk.program import MemoryPool
@@ -30,12 +30,11 @@ _FALLBACK_BOARDS = {
 }  # fmt: skip
 _SYMBOL = re.compile(r"^([0-9a-f]{8}) .{7} (\S+)\t([0-9a-f]{8}) (?:\.hidden )?(\S+)$", re.MULTILINE)
 _SECTION = re.compile(r"^\s*\d+ (\.\w+)\s+([0-9a-f]{8})", re.MULTILINE)
-_MAXIMUM = re.compile(r"/\*!< [^\n]*?, \d+ to (\d+) \*/")  # of a dimension in the header
 _VERSION = re.compile(r"version (\d+)")
 _MARKERS = ("count_begin", "count_end", "count_fail")
 _HARNESS_SYMBOLS = re.compile(
     r"(count_\w+|main|start|start_c|fault|trap|semihost|vectors|stage|board_exit|board_write|"
-    r"__aeabi_read_tp|(in|out|pool|given)\d+|tensors\.\d+)$"
+    r"__aeabi_read_tp|(in|out|pool|given)\d+|tvmrt_platform_cycles|tensors\.\d+)$"
 )
 
 
@@ -54,32 +53,6 @@ class Input:
 
     name: str
     data: bytes
-
-
-@dataclass(frozen=True)
-class ArchiveNetwork:
-    """Network called by the program: ``module`` is its metadata in the archive."""
-
-    name: str
-    prefix: str
-    module: Mapping[str, Any]
-    sources: Sequence[Path]
-    includes: Sequence[Path]
-
-    @property
-    def memory(self) -> Mapping[str, Any]:
-        return self.module["memory"]
-
-    @property
-    def main(self) -> Mapping[str, Any]:
-        return self.memory["functions"]["main"][0]
-
-    def header(self) -> str:
-        for folder in self.includes:
-            path = folder / f"{self.prefix}.h"
-            if path.is_file():
-                return path.read_text(encoding="utf-8")
-        raise ValueError(f"the archive has no header {self.prefix}.h")
 
 
 @dataclass
@@ -287,89 +260,74 @@ def _run_compiler(command: Sequence[str], network: ArchiveNetwork, board: Board)
 
 def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path) -> str:
     """Return C code that fills the inputs and calls the network once, through its interface."""
-    header = network.header()
-    by_struct = f"struct {network.prefix}_inputs" in header
-    has_weights_in_pools = f"{network.prefix}_load(" in header
-    if f"struct {network.prefix}_devices" in header:
+    interface, prefix = network.interface, network.prefix
+    if interface["device_hooks"]:
         raise ValueError(
             f"{network.name} calls code of devices; compile the network without --device"
         )
-    lines = [f'#include "{network.prefix}.h"', "#include <string.h>", ""]
-    fills, names = [], []
-    for i, each in enumerate(inputs):
-        path = folder / f"in{i}.bin"
-        path.write_bytes(each.data)
-        lines.append(
-            f'__asm(".section .rodata.tvm.in{i},\\"a\\"\\n.balign 16\\n.global given{i}\\ngiven{i}:'
-            f'\\n.incbin \\"{path}\\"\\n.text\\n");\nextern const char given{i}[];'
-        )
-        fills.append(f"  memcpy(in{i}, given{i}, {len(each.data)});")
-        names.append((f"in{i}", len(each.data)))
-    outputs = [(f"out{i}", row["size"]) for i, row in enumerate(network.main["outputs"].values())]
-    pools = [
-        (f"pool{i}", pool["used_bytes"])
-        for i, pool in enumerate(p for p in network.memory["pools"] if p["is_external"])
-    ]
-    for name, size in (*names, *outputs, *pools):
-        lines.append(f"static _Alignas(16) unsigned char {name}[{max(size, 1)}];")
-    rows = [[name for name, _ in each] for each in (names, outputs, pools)]
-    sizes = _size_structs(network, header)
-    if sizes and not by_struct:
+    is_packed = interface["api"] == "packed"
+    if is_packed and (interface["dims"] or interface["counts"]):
         raise ValueError(f"{network.name} has dynamic sizes; compile it with --interface-api c")
-    body = (
-        _struct_call(network.prefix, sizes, *rows)
-        if by_struct
-        else _packed_call(network.prefix, *rows)
-    )
-    if has_weights_in_pools:
-        fills += _load_call(network.prefix, rows[2])
+    lines = [f'#include "{prefix.lower()}.h"', "#include <stddef.h>", "#include <string.h>", ""]
+    if interface["cycle_counter"]:
+        lines += ["uint32_t tvmrt_platform_cycles(void);",
+                  "uint32_t tvmrt_platform_cycles(void) { return 0; }"]  # fmt: skip
+    for i, each in enumerate(inputs):
+        lines += _stored(f"given{i}", each.data, folder)
+    pools = {f"pool{i}": pool["used_bytes"] for i, pool in enumerate(network.lent_pools)}
+    ins = {} if interface["workspace_io"] else {f"in{i}": len(x.data) for i, x in enumerate(inputs)}
+    rows = network.main["outputs"].values()
+    outs = {} if interface["workspace_io"] else {f"out{i}": x["size"] for i, x in enumerate(rows)}
+    for name, size in (*ins.items(), *outs.items(), *pools.items()):
+        lines.append(f"static _Alignas(16) unsigned char {name}[{max(size, 1)}];")
+    structs = {"workspace_pools": [*pools]} if pools and not is_packed else {}
+    fills = _structs(prefix, structs)
+    arguments = ", ".join(f"&{name}" for name in structs)
+    if network.weights is not None:
+        lines += _stored("weights0", network.weights, folder)
+        fills.append(f"  {prefix}_set_weights(weights0, {len(network.weights)});")
+    if network.loads_weights:
+        fills.append(f"  {prefix}_load({arguments});")
+    if interface["workspace_io"]:
+        fills.append(f"  struct {prefix.lower()}_inputs inputs = {prefix}_map_inputs({arguments});")
+    for i, each in enumerate(inputs):
+        place = f"((void **)&inputs)[{i}]" if interface["workspace_io"] else f"in{i}"
+        fills.append(f"  memcpy({place}, given{i}, {len(each.data)});")
+    if is_packed:
+        body = _packed_call(prefix, [*ins, *outs, *pools])
+    else:
+        tensors = {"inputs": [*ins], "outputs": [*outs]} if not interface["workspace_io"] else {}
+        sizes = {"dims": interface["dims"], "counts": [0] * len(interface["counts"])}
+        structs = {**tensors, **structs, **{name: row for name, row in sizes.items() if row}}
+        passed = ", ".join(f"&{name}" for name in structs)
+        body = [*_structs(prefix, structs), f"  return {prefix}_run({passed});"]
     return "\n".join([
         *lines, "void count_inputs(void);", "void count_inputs(void) {", *fills, "}",
         "int count_run(void);", "int count_run(void) {", *body, "}", "",
     ])  # fmt: skip
 
 
-def _load_call(prefix: str, pools: list[str]) -> list[str]:
-    """Return C code that copies the weights to their pools, as a program does once."""
-    if not pools:
-        return [f"  {prefix}_load();"]
-    addresses = ", ".join(f"(void *){name}" for name in pools)
-    pools_struct = f"struct {prefix}_workspace_pools pools = {{{addresses}}};"
-    return [f"  {pools_struct}", f"  {prefix}_load(&pools);"]
-
-
-def _size_structs(network: ArchiveNetwork, header: str) -> dict[str, str]:
-    """Return the initialisers of the structs for sizes: dynamic dimensions at their maximum, and
-    counts, which the run fills."""
-    found = {}
-    dims = re.search(rf"struct {network.prefix}_dims {{(.*?)}};", header, re.DOTALL)
-    if dims is not None:
-        found["dims"] = ", ".join(_MAXIMUM.findall(dims[1]))
-    if f"struct {network.prefix}_counts {{" in header:
-        found["counts"] = "0"
-    return found
-
-
-def _struct_call(
-    prefix: str,
-    sizes: Mapping[str, str],
-    inputs: list[str],
-    outputs: list[str],
-    pools: list[str],
-) -> list[str]:
-    parts = [("inputs", inputs), ("outputs", outputs)]
-    parts += [("workspace_pools", pools)] if pools else []
-    made = [
-        f"  struct {prefix}_{part} {part} = {{{', '.join(f'(void *){n}' for n in names)}}};"
-        for part, names in parts
+def _stored(symbol: str, data: bytes, folder: Path) -> list[str]:
+    """Return C lines that define a constant array of bytes."""
+    path = folder / f"{symbol}.bin"
+    path.write_bytes(data)
+    return [
+        f'__asm(".section .rodata.tvm.{symbol},\\"a\\"\\n.balign 16\\n.global {symbol}\\n{symbol}:'
+        f'\\n.incbin \\"{path}\\"\\n.text\\n");',
+        f"extern const char {symbol}[];",
     ]
-    made += [f"  struct {prefix}_{name} {name} = {{{values}}};" for name, values in sizes.items()]
-    arguments = ", ".join(f"&{name}" for name in (*dict(parts), *sizes))
-    return [*made, f"  return {prefix}_run({arguments});"]
 
 
-def _packed_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:
-    names = [*inputs, *outputs, *pools]
+def _structs(prefix: str, structs: Mapping[str, Sequence[object]]) -> list[str]:
+    """Return C lines that define structs; their members are numbers, or names of arrays."""
+    return [
+        f"  struct {prefix.lower()}_{name} {name} = {{"
+        f"{', '.join(f'(void *){n}' if isinstance(n, str) else str(n) for n in members)}}};"
+        for name, members in structs.items()
+    ]
+
+
+def _packed_call(prefix: str, names: Sequence[str]) -> list[str]:
     return [
         f"  static DLTensor tensors[{len(names)}];",
         f"  TVMValue args[{len(names)}], value;",

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.cli.archive import ArchiveNetwork
 from tvmrt.compiler.sdk.codegen import Target
 from tvmrt.error import CompileError
 from tvmrt.plugins.cycles import memcheck, worst_case
@@ -26,7 +27,6 @@ from tvmrt.plugins.cycles.estimate import LayerCycles, estimate_layers
 from tvmrt.plugins.cycles.loop_limits import COPIES
 from tvmrt.plugins.cycles.mcu_parts import Mcu
 from tvmrt.plugins.cycles.qemu_run import (
-    ArchiveNetwork,
     CountedRun,
     Input,
     board_tools,

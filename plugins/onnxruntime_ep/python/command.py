@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tvmrt.cli import options
+from tvmrt.cli import files, onnx_reference, options
 from tvmrt.error import UnsupportedError
 from tvmrt.units import COUNT
 
@@ -17,7 +17,7 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("onnxruntime-ep")
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", required=True, type=_PATH,
     help="File to write: a model with EPContext nodes (.onnx), whose digests are printed; a"
@@ -42,12 +42,17 @@ def command(
 ) -> None:
     """Compile the ONNX network MODEL for tvmrt's execution provider in onnxruntime."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host's SIG_IGN is inherited
-    if output.suffix == ".onnx":
-        values = {"dims": dims, "min_nodes": min_nodes, "target": target}
-        given = {name: value for name, value in values.items() if value}
-        click.echo(f"allow_compiled={_write_compiled_model(model, output, given)}")
-    else:
-        _write_libraries(model, output, parts, dims, min_nodes, target)
+    files.check_file(model)
+    try:
+        if output.suffix == ".onnx":
+            values = {"dims": dims, "min_nodes": min_nodes, "target": target}
+            given = {name: value for name, value in values.items() if value}
+            click.echo(f"allow_compiled={_write_compiled_model(model, output, given)}")
+        else:
+            _write_libraries(model, output, parts, dims, min_nodes, target)
+    except Exception:
+        onnx_reference.load_model(model)  # its error for a file that is no network names a remedy
+        raise
 
 
 def _write_compiled_model(model: Path, output: Path, values: dict[str, Any]) -> str:

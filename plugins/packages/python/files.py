@@ -12,7 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.compiler.sdk.codegen import firmware_header_name, input_tensors, output_tensors
+from tvmrt.compiler.sdk.codegen import (
+    firmware_header_name,
+    input_tensors,
+    io_in_pools,
+    output_tensors,
+)
 from tvmrt.compiler.sdk.codegen import operator_header_name as header_name
 from tvmrt.compiler.sdk.export import ERRORS, runtime_headers, runtime_sources, vendor_copies
 from tvmrt.compiler.sdk.graph import kernel_record
@@ -101,6 +106,11 @@ def _check(library) -> None:
             f"image ({option('pools', {'NAME': (Unquoted('BYTES'), 'SECTION')})}), fix dimensions "
             f"with {option('shapes')}, or write a .tar"
         )
+    if library.options.weights_in_blob:
+        raise UnsupportedError(
+            f"the example of a package has its weights in the program; choose "
+            f"{option('params', 'flash')}, or write a .tar"
+        )
     called = {name for text in _foreign(library).values() for name in _CALLS.findall(text)} - _HAS
     if called:
         raise UnsupportedError(
@@ -148,4 +158,5 @@ def _package(library, files: Mapping[str, str]) -> Package:
         sorted(f for f in files if f.endswith(".h")),
         "-mfloat-abi=hard" in library.target.flags,
         needs, max([TENSOR_ALIGN_BYTES, *(each.align_bytes for each in needs)]),
+        io_in_pools(program),
     )  # fmt: skip

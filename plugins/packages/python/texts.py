@@ -40,6 +40,7 @@ class Package:
     hard_floats: bool  # whether floats use the hard-float ABI
     needs: list[Packaged]  # libraries called by device code
     align_bytes: int  # of tensors
+    io_in_pools: bool  # whether inputs and outputs lie in the network's own memory
 
 
 def texts(package: Package, kind: str) -> dict[str, str]:

@@ -21,7 +21,8 @@ GCC = "arm-none-eabi-gcc"
 # Stubs of the ecosystem's own headers, with the few functions that an example calls.
 STUBS = {
     "zephyr/sys/printk.h": "void printk(const char *text, ...);\n",
-    "Arduino.h": "struct Port { void begin(long); void println(long); };\n"
+    "Arduino.h": "struct Port { void begin(long); void print(unsigned long);\n"
+    "void print(const char *); void println(const char *); };\n"
     "extern struct Port Serial;\nvoid delay(unsigned long);\n",
 }
 
@@ -42,8 +43,14 @@ def of(kind: str):
     return pytest.mark.parametrize("package", [kind], indirect=True)
 
 
-@pytest.mark.parametrize("package", sorted(PLUGIN.exporters), indirect=True)
-def test_sources_and_example_compile(package, network, tmp_path):
+@pytest.mark.parametrize("kind", sorted(PLUGIN.exporters))
+@pytest.mark.parametrize("options", [{}, {"workspace_io": True}], ids=["apart", "in-pools"])
+def test_sources_and_example_compile(kind, options, tmp_path):
+    package = tmp_path / "package"
+    network = tvmrt.compile(
+        NETWORK, board="stm32f4", interface_api="c", module_name="Digits", **options
+    )
+    network.export_package(package, kind)
     if shutil.which(GCC) is None:
         pytest.skip(f"{GCC} is not installed")
     for name, text in STUBS.items():
@@ -57,7 +64,8 @@ def test_sources_and_example_compile(package, network, tmp_path):
         path for folder in ("examples", "samples", "template")
         for path in (package / folder).rglob("*") if path.suffix in (".c", ".ino")
     ]  # fmt: skip
-    assert "tvmgen_digits_run(&inputs, &outputs)" in calls.read_text()
+    arguments = "" if options else "&inputs, &outputs"
+    assert f"tvmgen_Digits_run({arguments})" in calls.read_text()
     assert len(sources) > 4
     subprocess.run([*flags, "-std=gnu11", "-Wall", "-Werror", *sources], check=True)
     kind = ["-x", "c++", "-include", "Arduino.h"] if calls.suffix == ".ino" else []

@@ -178,7 +178,7 @@ def _read_model(path: Path) -> onnx.ModelProto:
     from tvmrt.cli.onnx_reference import load_model
 
     if path.suffix != ".onnx":
-        raise ValueError(f"{path} is not an .onnx file; only ONNX networks are quantised")
+        raise ValueError(f"{path} is not an .onnx file; only ONNX networks are quantised: give one")
     return load_model(path)
 
 

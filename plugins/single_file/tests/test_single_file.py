@@ -142,8 +142,11 @@ def test_only_the_four_headers_are_included_and_the_names_are_c_plus_plus(writte
     _run(["g++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", folder / "main.cpp"])
 
 
-def test_command_needs_no_options_and_names_functions_after_the_file(tmp_path):
+def test_command_needs_no_options_and_names_functions_after_the_file(tmp_path, capsys):
     assert main(["compile", str(DIGITS), "-o", str(tmp_path / "my digits.c")]) == 0
+    (note,) = re.findall(r"^tvmrt: note: .*", capsys.readouterr().err, re.MULTILINE)
+    assert "my digits.c is C for any processor" in note
+    assert "--target NAME or --board NAME makes faster code" in note
     files = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert files.keys() == {"my digits.c", "my digits.h"}
     assert "int32_t tvmgen_my_digits_run(" in files["my digits.h"]
@@ -185,11 +188,13 @@ def test_program_of_the_page_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_given_options_are_kept(tmp_path):
+def test_given_options_are_kept(tmp_path, capsys):
     command = ["compile", str(DIGITS), "-o", str(tmp_path / "a.c"), "--module-name", "other"]
     assert main([*command, "--board", "nrf52"]) == 0
     assert "tvmgen_other_run(" in (tmp_path / "a.h").read_text()
     assert "__ARM_FEATURE_DSP" in (tmp_path / "a.c").read_text()
+    assert main([*command, "--target", "cortex-m0plus"]) == 0
+    assert "note" not in capsys.readouterr().err
 
 
 def test_networks_without_the_c_interface_are_errors(tmp_path, capsys):

@@ -53,7 +53,10 @@ class ElfFile:
                 "compile the network for the default target to a .so file"
             )
         if self.data[:4] != b"\x7fELF":
-            raise ValueError(f"{path} is not a shared library: it does not start as an ELF file")
+            raise ValueError(
+                f"{path} is not a shared library: it does not start as an ELF file; give one, or "
+                "a static library (.a)"
+            )
         with self._damage_as_value_error():
             file = ELFFile(io.BytesIO(self.data))
             self.machine = MACHINES.get(file["e_machine"], "unknown machine")

@@ -69,7 +69,9 @@ def command(
     rounded layers inside. Rely on the comparison of every node then, not on --outputs-only.
     """
     if remote.is_remote and suffix_of(model) != ".onnx":
-        raise click.UsageError("only ONNX networks can be verified on another machine")
+        raise click.UsageError(
+            f"only ONNX networks can be verified on another machine; give an .onnx file for {model}"
+        )
     if suffix_of(model) in (".so", ".dylib", ".dll") and "executor" in describe(model).properties:
         raise ValueError(
             f"{model} is a compiled network; give the "

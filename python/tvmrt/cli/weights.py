@@ -55,7 +55,7 @@ def command(model: Path, archive: Path, output: Path, as_json: bool) -> None:
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the name and metadata of the archive's network."""
-    from tvmrt.cli.describe.archive import METADATA, read_member
+    from tvmrt.cli.archive import METADATA, read_member
 
     try:
         with tarfile.open(path, "r:") as archive:

@@ -9,25 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tvmrt.cli.archive import METADATA, read_member, unpack_code
 from tvmrt.cli.describe import Description, dims, graph_json, manifest, package, params
 from tvmrt.cli.table import Table
 from tvmrt.runtime.archive_errors import archive_error_text
 from tvmrt.runtime.package import is_package
 
-METADATA = "metadata.json"
 QUANTIZED = ("module", "of", "name", "dtype", "scale", "zero point")
-
-
-def read_member(archive: tarfile.TarFile, name: str) -> bytes:
-    """Return the bytes of a file. Raises ValueError if the archive does not contain it."""
-    for candidate in (name, f"./{name}"):
-        try:
-            member = archive.getmember(candidate)
-        except KeyError:
-            continue
-        if member.isfile():  # links are not followed, since they may form a cycle
-            return archive.extractfile(member).read()
-    raise ValueError(f"it contains no file {name}")
 
 
 def _has_member(archive: tarfile.TarFile, name: str) -> bool:
@@ -135,28 +123,6 @@ def _memory(memory: dict[str, Any]) -> dict[str, Any]:
         "weights_bytes": main["constants_size_bytes"],
     }
     return {**{name: part for name, part in memory.items() if name != "functions"}, **sizes}
-
-
-def unpack_code(
-    archive: tarfile.TarFile, folder: Path, *more: str
-) -> tuple[list[Path], list[Path]]:
-    """Extract the C files and headers of an archive; return the C files and the header folders.
-
-    Paths outside of the folder are skipped; ``more`` are further folders of C files.
-    """
-    folders = ("codegen/host/src", "codegen/host/include", "runtime/include", *more)
-    sources = []
-    for member in archive.getmembers():
-        name = member.name.removeprefix("./")
-        inside = ".." not in Path(name).parts and name.startswith(tuple(f"{p}/" for p in folders))
-        if not member.isfile() or not inside:
-            continue
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(read_member(archive, member.name))
-        if path.suffix == ".c":
-            sources.append(path)
-    return sources, [folder / place for place in folders[1:3]]
 
 
 def describe(path: Path) -> Description:

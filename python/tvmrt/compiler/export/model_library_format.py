@@ -17,8 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tvmrt.compiler.codegen.entries.device_hooks import hooked_devices
 from tvmrt.compiler.codegen.entries.model_metadata import model_metadata
 from tvmrt.compiler.codegen.entries.symbolic_dims import describe_dims
+from tvmrt.compiler.codegen.pools import io_in_pools
 from tvmrt.compiler.ir import ModuleBlob
 from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.compiler.ir.region import region_of
@@ -220,6 +222,7 @@ def _module(library) -> dict:
         nbytes = arena_bytes(library.get_graph_json(), library.get_params())
         module["memory"]["graph_executor_bytes"] = nbytes
     if library.options.firmware:
+        module["interface"] = _interface(library)
         module["external_dependencies"] = [
             {
                 "short_name": "tvm_standalone_crt",
@@ -238,6 +241,19 @@ def _module(library) -> dict:
     if library.sources.modules:
         module["device_modules"] = [path for path, _ in device_modules(library)]
     return module
+
+
+def _interface(library) -> dict:
+    """Return how a program calls the network: dimensions have their maximum."""
+    program, options = library.program, library.options
+    return {
+        "api": options.interface_api,
+        "workspace_io": io_in_pools(program),
+        "dims": [symbol.high for symbol in program.dims()],
+        "counts": [symbol.name for symbol in program.data_dependent_dims],
+        "device_hooks": hooked_devices(program),
+        "cycle_counter": options.profile,
+    }
 
 
 def _main_function(summary) -> dict:

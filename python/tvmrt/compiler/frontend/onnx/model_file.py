@@ -28,7 +28,7 @@ from .tensors import detach_data, graphs, nodes
 
 OLDEST_OPSET = 1  # older than MIN_OPSET: models are upgraded to MIN_OPSET first
 MIN_OPSET = 7  # the oldest one that the importers read
-_COMPILED = (".so", ".dylib", ".dll", ".a", ".tar", ".elf", ".params")
+_COMPILED = (".so", ".dylib", ".dll", ".a", ".c", ".h", ".tar", ".elf", ".params")
 
 
 def load_model(
