@@ -39,6 +39,7 @@ class BoardOptions:
     inputs_file: Path | None
     kernels_in_ram: bool = False
     timing: bool = False
+    port: str | None = None
 
 
 def report(path: Path, as_json: bool, output: Path | None, **options: Any) -> None:
@@ -55,8 +56,8 @@ def report(path: Path, as_json: bool, output: Path | None, **options: Any) -> No
 
     if options["board"] is None:
         raise click.UsageError(
-            "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --timing, --inputs "
-            "and --output are for --board: name one"
+            "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --port, --timing, "
+            "--inputs and --output are for --board: name one"
         )
     if output is not None:
         page = plugin.hook("pages", "inspect --board --output")
@@ -238,13 +239,19 @@ def _estimate_network(
         name: sum(row[name] for row in found)
         for name in ("instructions", "cycles", "wait_cycles")
     }  # fmt: skip
-    timing = None
+    timing = measured = None
+    if board_options.port is not None:
+        from tvmrt.plugins.cycles.measured import measure as measure_board
+
+        measured = measure_board(board_options.port, network)
+        measured["ratio"] = measured["median"] / max(total["cycles"], 1)
     if board_options.timing:
         from tvmrt.plugins.cycles.timing import measure
 
         timing = measure(network, machine, part, core, inputs, folder, board_options.kernels_in_ram)
     return {
         **total,
+        "measured": measured,
         "timing": None if timing is None else timing.as_dict(),
         **_time_and_energy(total["cycles"], part),
         "ram": _ram(network, counted, None if stack is None else stack.nbytes),
@@ -341,6 +348,12 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
         "instructions": f"{network['instructions']:,}",
         "cycles": f"{network['cycles']:,}, {network['wait_cycles']:,} of them wait for flash",
     }
+    if (seen := network["measured"]) is not None:
+        pairs["cycles measured"] = (
+            f"{seen['median']:,.0f}, the median of {seen['runs']} runs; {seen['least']:,} to "
+            f"{seen['most']:,}"
+        )
+        pairs["measured / model"] = f"{seen['ratio']:.3f}; estimate other networks with --scale"
     timing = network["timing"]
     if timing is not None:
         pairs["same for all inputs"] = _same(timing)

@@ -56,6 +56,12 @@ OPTIONS = [
         "RAM.",
     ),
     click.Option(
+        ["--port"],
+        metavar="LINE",
+        help="With --board: read the cycles that the board measures from serial:PATH[:BAUD], and "
+        "print them next to the model. The example of a package (compile --format) prints them.",
+    ),
+    click.Option(
         ["--timing"],
         is_flag=True,
         help="With --board: run with several inputs, compare their instructions, look for branches "

@@ -61,6 +61,13 @@ INSPECT_BOARD = record(
         record(
             instructions=integer(), cycles=integer(), wait_cycles=integer("Part of cycles."),
             **COST,
+            measured=or_null(
+                record(
+                    runs=integer(), median=number(), least=integer(), most=integer(),
+                    ratio=number("Median relative to cycles."),
+                ),
+                "Cycles that a board measured, with --port.",
+            ),
             timing=or_null(TIMING, "With --timing."),
             ram=record(
                 arena_bytes=size(), input_bytes=size(), output_bytes=size(),

@@ -51,7 +51,7 @@ def command(
         else:
             _write_libraries(model, output, parts, dims, min_nodes, target)
     except Exception:
-        onnx_reference.load_model(model)  # its error for a file that is no network names a remedy
+        onnx_reference.load_model(model)  # names a remedy if the file is not a network
         raise
 
 

@@ -11,5 +11,6 @@ PLUGIN = Plugin(
         "rpc tracker": "tvmrt.plugins.rpc.tracker_command:command",
     },
     servers=("rpc server", "rpc tracker"),
+    hooks={"serial line": "tvmrt.rpc.board_lines:open_line"},
     connections={"--rpc": "tvmrt.plugins.rpc.connection:RemoteCalls"},
 )

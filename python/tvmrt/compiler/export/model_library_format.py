@@ -248,6 +248,7 @@ def _interface(library) -> dict:
     program, options = library.program, library.options
     return {
         "api": options.interface_api,
+        "checksum": library.sources.network_id,
         "workspace_io": io_in_pools(program),
         "dims": [symbol.high for symbol in program.dims()],
         "counts": [symbol.name for symbol in program.data_dependent_dims],
