@@ -177,16 +177,7 @@ class Importer:
 
 
 class Exporter:
-    """A writer of an output format; implement :meth:`export` or :meth:`files` in a subclass.
-
-    Attributes
-    ----------
-    has_portable_default
-        Whether the default target stands for C code for any processor, which is slower than code
-        for one of them; ``tvmrt compile`` then prints a note.
-    """
-
-    has_portable_default = False
+    """A writer of an output format; implement :meth:`export` or :meth:`files` in a subclass."""
 
     def export(self, library: Any, path: Any) -> None:
         """Write a compiled network, a ``tvmrt.compiler.export.library.CompiledLibrary``.

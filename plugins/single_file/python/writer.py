@@ -67,8 +67,6 @@ _OPTIONAL = ("_checked.c", "_step.c", "_metadata.c", "_system_lib.c")
 class SingleFile(Exporter):
     """Writes ``net.c`` and ``net.h``."""
 
-    has_portable_default = True
-
     def defaults(self, name: str) -> dict[str, Any]:
         """Return options for plain C without processor-specific instructions; the functions are
         named after the file."""

@@ -110,21 +110,13 @@ def command(
     if explain:
         _explain(compiled, libraries, bool(requested["devices"]), costs)
     _print_result(output, seconds, compiled, costs)
-    if _is_portable(output, requested):
+    given = click.get_current_context().get_parameter_source("target")
+    chosen = requested["board"] or os.environ.get(DEFAULT_VARIABLE)
+    if suffix_of(output) == ".c" and given == ParameterSource.DEFAULT and not chosen:
         console.note(
             f"{output} is C for any processor; for a Cortex-M with DSP or vector instructions, "
             "--target NAME or --board NAME makes faster code"
         )
-
-
-def _is_portable(output: Path, requested: dict[str, Any]) -> bool:
-    """Return whether the output's format chose a target that stands for any processor."""
-    exporter = formats.exporter(suffix_of(output)) if suffix_of(output) else None
-    if exporter is None or not exporter.has_portable_default or requested["board"]:
-        return False
-    given = click.get_current_context().get_parameter_source("target")
-    default = exporter.defaults(output.name).get("target")
-    return given == ParameterSource.DEFAULT and requested["target"] == default
 
 
 def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs: Any) -> None:

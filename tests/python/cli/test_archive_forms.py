@@ -75,8 +75,9 @@ def forms() -> dict[str, list[str]]:
 
 
 def added_options() -> list[list[str]]:
-    """Return the options of plug-ins, and those of boards that a tool has to know."""
+    """Return the options of plug-ins, those of boards, and the place of the weights."""
     names = [n for n, row in ROWS.items() if row.group == "Boards" or plugin.has("options", n)]
+    names.append("params")
     return [words for name in names if name not in INTERFACE for words in values_of(name)]
 
 
