@@ -60,7 +60,8 @@ def _check(library: Any) -> None:
         )
     if any(b.kind == ARENA for b in [*library.program.inputs, *library.program.outputs]):
         raise UnsupportedError(
-            "the network has inputs in its workspace, which proof does not support"
+            f"the network has inputs in its workspace, which {option('proof')} does not support; "
+            f"omit {option('workspace_io')}"
         )
     sources = library.sources
     if sources.objects or any(sources.flags.values()) or sources.vendors:

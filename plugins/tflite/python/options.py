@@ -16,5 +16,5 @@ SIGNATURE = Option(
     "Default: the signature of the first graph.",
     form="NAME",
     commands=("verify", "bench", "report"),
-    other_networks="{signature} is for .tflite files, which alone have signatures",
+    other_networks="{signature} is for .tflite files, which alone have signatures; omit it",
 )
