@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.network import tables
 from tvmrt.runtime.dense_array import dense_array
 from tvmrt.runtime.ndarray import NDArray, array, from_dlpack
 from tvmrt.tensor_info import TensorInfo
@@ -133,24 +134,17 @@ def converted(
 ) -> list[Any]:
     """Return inputs as arrays of the network's types.
 
-    Raises TypeError or ValueError, naming the input; also for a table that does not begin with the
-    columns in their order.
+    Raises TypeError or ValueError, naming the input; also for a table with other columns, or in
+    another order.
     """
     arrays = []
     for value, info in zip(values, infos):
         try:
-            _check_columns(value, columns)
-            arrays.append(convert_dtype(as_array(value), info.dtype))
+            if columns and (names := tables.names_of(value)) is not None:
+                tables.check_names(names, columns)
+            is_table = tables.is_table(value)
+            array = tables.matrix(value, info.dtype) if is_table else as_array(value)
+            arrays.append(convert_dtype(array, info.dtype))
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {info.name}: {error}") from None
     return arrays
-
-
-def _check_columns(value: Any, columns: Sequence[str]) -> None:
-    given = getattr(value, "columns", None) if columns else None
-    for i, (name, expected) in enumerate(zip(() if given is None else given, columns)):
-        if str(name).replace(" ", "_") != expected.replace(" ", "_"):  # LightGBM keeps no spaces
-            raise ValueError(
-                f"column {i} is {name!r}, but the model was fitted with {expected!r} there; give "
-                "the columns in the order of its feature_names_in_"
-            )

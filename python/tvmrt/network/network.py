@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 import numpy as np
 
 from tvmrt.error import NameNotFoundError, SizeConditionError
-from tvmrt.network import array_conversion, executor_pool
+from tvmrt.network import array_conversion, executor_pool, tables
 from tvmrt.network.default_inputs import DefaultInputs
 from tvmrt.network.executor_pool import Context, Ports, ports_of
 from tvmrt.network.inputs import largest, random_inputs
@@ -147,6 +147,8 @@ class Network:
             result = NotImplemented if arrays is None else self._fast(arrays)
             if result is not NotImplemented:
                 return result
+        if len(inputs) == 1 < len(self._inputs) and tables.is_table(inputs[0]):
+            inputs, named = (), {**tables.inputs_of(inputs[0], self._inputs), **named}
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
         if by_name:
             named = dict(inputs[0])
