@@ -117,18 +117,10 @@ bool tvmrt__port_is_held(tvmrt_port* port) {
   return port->is_taken;
 }
 
-/* Memory for an output that grows from run to run, as a cache does: half as much again, so that few
- * runs allocate. The run sets the extents. */
-static tvmrt_tensor* alloc_growing(const tvmrt_port* port, const int64_t* shape) {
-  int64_t extents[MAX_GROWING_RANK];
-  memcpy(extents, shape, (size_t)port->bound->dl.ndim * sizeof(*extents));
-  extents[0] += (extents[0] + 1) / 2;
-  return alloc_own(port, extents);
-}
-
 tvmrt_tensor* tvmrt__port_other_own(tvmrt_port* port, const int64_t* shape) {
   const DLTensor* like = &port->bound->dl;
   tvmrt_tensor* spare = port->spare;
+  int64_t extents[MAX_GROWING_RANK];
   uint64_t bytes;
   if (spare == NULL || tvmrt__shape_bytes(shape, like->ndim, like->dtype, &bytes) != 0) {
     return alloc_own(port, shape);
@@ -138,9 +130,14 @@ tvmrt_tensor* tvmrt__port_other_own(tvmrt_port* port, const int64_t* shape) {
     tvmrt__retain(&spare->base);
     return spare;
   }
-  return bytes > port->spare_bytes && like->ndim > 0 && like->ndim <= MAX_GROWING_RANK
-             ? alloc_growing(port, shape)
-             : alloc_own(port, shape);
+  if (bytes <= port->spare_bytes || like->ndim < 1 || like->ndim > MAX_GROWING_RANK) {
+    return alloc_own(port, shape);
+  }
+  /* It grows from run to run, as a cache does: with half as much again, few runs allocate. The run
+   * sets the extents. */
+  memcpy(extents, shape, (size_t)like->ndim * sizeof(*extents));
+  extents[0] += (extents[0] + 1) / 2;
+  return alloc_own(port, extents);
 }
 
 void tvmrt__port_exchange_own(tvmrt_port* port, tvmrt_tensor* own) {

@@ -91,9 +91,8 @@ class _StateNetwork(Network):
             infos, number = (self._inputs[i], self._outputs[k]), self._input_indices[i]
             self._state_list.append(_State(*infos, number, k, name in self._in_place))
         kept = list(inputs.values())
-        self._input_positions = {
-            name: kept.index(i) for name, i in self._input_positions.items() if i in kept
-        }
+        places = self._input_positions.items()
+        self._input_positions = {name: kept.index(i) for name, i in places if i in kept}
         self._inputs = [self._inputs[i] for i in kept]
         self._input_indices = [self._input_indices[i] for i in kept]
         self._output_indices = list(outputs.values())
