@@ -148,7 +148,7 @@ class Network:
             if result is not NotImplemented:
                 return result
         if len(inputs) == 1 < len(self._inputs) and tables.is_table(inputs[0]):
-            inputs, named = (), {**tables.inputs_of(inputs[0], self._inputs), **named}
+            named, inputs = tables.inputs_of(inputs[0], self._inputs) | named, inputs[1:]
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
         if by_name:
             named = dict(inputs[0])
