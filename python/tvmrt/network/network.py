@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import weakref
@@ -144,8 +145,7 @@ class Network:
         """
         if self._fast is not None and not (named and inputs):
             arrays = self._all_named(named) if named else inputs
-            result = NotImplemented if arrays is None else self._fast(arrays)
-            if result is not NotImplemented:
+            if arrays is not None and (result := self._fast(arrays)) is not NotImplemented:
                 return result
         if len(inputs) == 1 < len(self._inputs) and tables.is_table(inputs[0]):
             named, inputs = tables.inputs_of(inputs[0], self._inputs) | named, inputs[1:]
@@ -220,9 +220,9 @@ class Network:
         ``states``: by name, these inputs and the outputs that are their next values; default: those
         that the compiler has proved. Raises ValueError if they are not certain, or do not fit.
         """
-        from tvmrt.network.session import session_of
-
-        return session_of(self, states)
+        # by name, because a session's network is a subclass of this class
+        module = importlib.import_module("tvmrt.network.state_network")
+        return cast("Session", module.session_of(self, states))
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
