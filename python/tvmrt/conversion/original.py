@@ -29,6 +29,19 @@ class Draws(NamedTuple):
     feeds: Iterator[Mapping[str, np.ndarray]]
 
 
+class QuantizedNodes(NamedTuple):
+    """Integer tensors of a quantised original, each of which is compared.
+
+    ``network``: the network with these tensors as further outputs. ``names``: their names, in
+    order. ``run``: return the outputs and these tensors for inputs by name and the results of the
+    network; each is computed from the tensors that the network has before it.
+    """
+
+    network: Any
+    names: Sequence[str]
+    run: Callable[[Mapping[str, np.ndarray], Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+
 @dataclass(frozen=True)
 class Original:
     """A model of another framework.
@@ -53,6 +66,8 @@ class Original:
         dimensions, (minimum, maximum) by name.
     min_same_labels
         Minimum part of the rows of integers that must agree. Below 1 for labels of equal scores.
+    nodes
+        Quantised tensors to compare; their network is the one to run.
     """
 
     what: str
@@ -63,3 +78,8 @@ class Original:
     advice: str = ""
     draw: Callable[[Mapping[str, Sequence[int]]], Iterator[Draws]] | None = None
     min_same_labels: float = 1.0
+    nodes: QuantizedNodes | None = None
+
+    def network_to_compare(self, network: Any) -> Any:
+        """Return the network to compare with the original: ``network`` or that of ``nodes``."""
+        return network if self.nodes is None else self.nodes.network

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tvmrt.conversion import TORCH_EXPORT, Converted, Settings, torch_inputs
+from tvmrt.conversion import TORCH_EXPORT, Converted, Settings, torch_inputs, torch_quantized
 from tvmrt.conversion.arrays import example_advice, leaves, to_array
 from tvmrt.conversion.exporter import first_sentence, import_exporter, report_failure
 from tvmrt.conversion.original import Original
@@ -28,17 +28,23 @@ def convert_file(path: Any, settings: Settings) -> Converted:
     """Convert a TorchScript file or an exported program."""
     name = os.fspath(path)
     torch = import_exporter("torch", f"{name} is a PyTorch file", "torch onnxscript", TORCH_EXPORT)
+    is_program = suffix_of(name) == ".pt2"
     try:
         with silent():
-            if suffix_of(name) == ".pt2":
+            if is_program:
+                torch_quantized.register_operators()
                 module = torch.export.load(name)
             else:
                 module = torch.jit.load(name, map_location="cpu")
     except Exception as error:  # torch raises anything
-        raise ValueError(
-            f"{name} is neither TorchScript nor an exported program ({first_sentence(error)}); if "
-            f"it has weights, load them into the module and {TORCH_EXPORT}"
-        ) from None
+        what = "not a complete exported program" if is_program else "not TorchScript"
+        advice = (
+            "write it again with torch.export.save() in a process that has imported the libraries "
+            "of its operators, and copy the whole file"
+            if is_program
+            else f"if it has weights, load them into the module and give that, or {TORCH_EXPORT}"
+        )
+        raise ValueError(f"{name} is {what} ({first_sentence(error)}); {advice}") from None
     return convert_model(module, settings)
 
 
@@ -51,6 +57,11 @@ def convert_model(model: Any, settings: Settings) -> Converted:
         return _convert_program(torch, model, settings)
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"{what} of PyTorch is not a module; {INSTEAD}")
+    if torch_quantized.is_quantized(model):
+        raise ValueError(
+            f"{what} of convert_pt2e() has integers whose arithmetic a trace does not record; give "
+            "the program that torch.export.export() makes of it"
+        )
     if not settings.shapes and settings.example is None:
         required = [name for name, needed in _parameters(model).items() if needed]
         shapes = {name: (1, 3, 224, 224) for name in required or ["x"]}
@@ -93,7 +104,8 @@ def _convert_program(torch: Any, program: Any, settings: Settings) -> Converted:
             return [to_array(each) for each in leaves(module(*positional, **named))]
 
     examples = [to_array(each) for each in examples]
-    original = Original(what, "torch.onnx", run, examples=examples, advice=INSTEAD)
+    nodes = torch_quantized.quantized_nodes(torch, module, network)
+    original = Original(what, "torch.onnx", run, examples=examples, advice=INSTEAD, nodes=nodes)
     return Converted(network, settings.shapes, settings.dims, original)
 
 

@@ -112,9 +112,9 @@ def _load(
     if converted.original is not None:  # also if cached: other models may convert to its bytes
         from tvmrt.conversion.agreement import check  # not needed for networks of files
 
-        compared = network
-        if not is_exact(requested):
-            compared = _from_network(_Source(model), exact(requested), cache)
+        compared, other = network, converted.original.network_to_compare(model)
+        if other is not model or not is_exact(requested):
+            compared = _from_network(_Source(other), exact(requested), cache)
         check(compared.new_executor(), converted.original)
     return network
 

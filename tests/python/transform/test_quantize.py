@@ -78,6 +78,16 @@ def test_bounds_are_those_of_the_activation():
     assert (node.attrs["low"], node.attrs["high"]) == (5, 65)
 
 
+def test_bounds_that_no_integer_exceeds_are_omitted():
+    """Bytes from -128 to 127 of scale 0.1 and zero point 5 are numbers from -13.3 to 12.2."""
+    for bounds, expected in {(0, 100): (5, 127), (-13.4, 3): (-128, 35)}.items():
+        net = Layers()
+        y = net.again(net.conv(net.start(1, 4, 6, 6), 8, 4))
+        net.output(net.end(net.node("Clip", y, *map(scalar, bounds))))
+        (node,) = optimized(net).nodes
+        assert (node.op, node.attrs["low"], node.attrs["high"]) == ("qconv", *expected)
+
+
 def test_float_result_dequantises_the_sums():
     net = Layers()
     net.output(net.conv(net.start(1, 4, 6, 6), 8, 4))

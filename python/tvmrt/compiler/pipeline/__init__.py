@@ -67,7 +67,8 @@ def compile(
     model, requested, converted = with_conversion(model, _request(request, options))
     library = compile_with_open_dims(requested, partial(_compiled, model))
     if converted.original is not None:
-        here = compile_with_open_dims(exact(requested), partial(_compiled, model))
+        compared = converted.original.network_to_compare(model)
+        here = compile_with_open_dims(exact(requested), partial(_compiled, compared))
         check_conversion(here, converted.original)
     return library
 

@@ -17,6 +17,7 @@ from tvmrt.compiler.ir.quantized import (
     is_per_tensor,
     quantize_array,
     same_parameters,
+    storage_range,
 )
 from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.ir.value_users import ValueUsers
@@ -157,7 +158,8 @@ def _repeat(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
 
 
 def _sink_bound(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
-    """Move a bound before dequantising, if the integer type can represent it."""
+    """Move a bound before dequantising, if the integer type can represent it; omit one that no
+    integer exceeds."""
     clamp = clamp_of(node)
     first = None if clamp is None else dequantizing(clamp.x, node)
     if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.output.shape:
@@ -165,6 +167,10 @@ def _sink_bound(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     q, scale, zero = first.inputs
     if q.dtype.bits > 16 or not scale.data.reshape(()) > 0:
         return None
+    end = np.asarray(storage_range(q.dtype)[0 if clamp.is_lower else 1], q.dtype.numpy)
+    beyond = dequantize_array(end, scale.data.reshape(()), zero.data.reshape(())) - clamp.limit
+    if beyond >= 0 if clamp.is_lower else beyond <= 0:
+        return clamp.x
     step = _stored(clamp.limit, first)
     if step is None:
         return None
