@@ -28,6 +28,8 @@ def register_operators() -> None:
 def is_quantized(module: Any) -> bool:
     """Return whether a module is a program that ``convert_pt2e`` made."""
     nodes = getattr(getattr(module, "graph", None), "nodes", ())
+    if callable(nodes):  # of TorchScript
+        return False
     return any(str(each.target).startswith(_OPERATORS) for each in nodes)
 
 
