@@ -20,9 +20,10 @@ _INSTEAD = {
 }
 # Names of other libraries, by the option that has this effect.
 _SYNONYMS = {
-    "providers": "devices", "backend": "devices", "dtype": "precision", "quantize": "weights",
-    "input_shapes": "shapes", "input_shape": "shapes", "shape_dict": "shapes",
-    "batch_size": "dims", "batch": "dims", "dynamic_axes": "dims", "dynamic_shapes": "dims",
+    "device": "devices", "providers": "devices", "backend": "devices", "dtype": "precision",
+    "quantize": "weights", "input_shapes": "shapes", "input_shape": "shapes",
+    "shape_dict": "shapes", "batch_size": "dims", "batch": "dims", "dynamic_axes": "dims",
+    "dynamic_shapes": "dims",
 }  # fmt: skip
 
 
