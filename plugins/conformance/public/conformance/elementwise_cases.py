@@ -87,7 +87,7 @@ def _application(draw: Draw, op: str) -> Case:
     arrays = [np.asarray(_operand(draw, op, dtype, shape, i)) for i, shape in enumerate(shapes)]
     attributes = _attributes(draw, schema)
     if op == "Where":
-        arrays[0] = arrays[0] > 0
+        arrays[0] = np.asarray(arrays[0] > 0)
     if count > 1 and draw.turn % 2 == 0 and how != "broadcast" and op not in NOT_ZERO:
         # some elements are equal
         arrays[-1] = np.where(np.arange(shapes[-1][-1]) % 3, arrays[-1], arrays[-2])
