@@ -243,9 +243,11 @@ def _comparison(
 
 
 def _extreme(name: str, sign: str, fn: Callable[..., np.ndarray], limit: Trait) -> PointwiseOp:
-    c: dict[str, Any] = {"any": f"({{0}} {sign} {{1}} ? {{0}} : {{1}})"}
-    for bits, header in ((32, MATH), (64, INVERSE)):
-        c[f"f{bits}"] = (f"tvmrt_{name[:3]}_f{bits}({{0}}, {{1}})", header)
+    c: dict[str, Any] = {
+        f"f{bits}": (f"tvmrt_{name[:3]}_f{bits}({{0}}, {{1}})", header)
+        for bits, header in ((32, MATH), (64, INVERSE))
+    }
+    c["any"] = f"({{0}} {sign} {{1}} ? {{0}} : {{1}})"
     return PointwiseOp(name, c, fn, traits={limit, *_EXACT_COMMUTATIVE}, monotonic="++")
 
 
