@@ -39,12 +39,12 @@ class _State:
     def initial(self, sizes: Mapping[Any, int]) -> np.ndarray[Any, Any]:
         """Return zeros; ``sizes``: of the dimensions of the other inputs."""
         shape = [
-            extent if isinstance(extent, int) else sizes.get(extent) if extent == after else 0
+            extent if isinstance(extent, int) else sizes.get(extent, -1) if extent == after else 0
             for extent, after in zip(self.info.shape, self.after.shape)
         ]
-        if None in shape:
+        if -1 in shape:
             raise ValueError(
-                f"no input has the dimension {self.info.shape[shape.index(None)]} of the state "
+                f"no input has the dimension {self.info.shape[shape.index(-1)]} of the state "
                 f"{self.info.name}; give its first value with reset(states=...)"
             )
         return np.zeros(shape, np.dtype(self.info.dtype))
