@@ -142,9 +142,7 @@ def test_only_the_four_headers_are_included_and_the_names_are_c_plus_plus(writte
     _run(["g++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", folder / "main.cpp"])
 
 
-def test_command_needs_no_options_and_names_functions_after_the_file(
-    tmp_path, capsys, monkeypatch
-):
+def test_command_needs_no_options_and_names_functions_after_the_file(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("TVMRT_TARGET", raising=False)  # which chooses a target, as an option does
     assert main(["compile", str(DIGITS), "-o", str(tmp_path / "my digits.c")]) == 0
     (note,) = re.findall(r"^tvmrt: note: .*", capsys.readouterr().err, re.MULTILINE)

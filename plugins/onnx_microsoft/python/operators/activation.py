@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.sdk.frontend import NodeContext, emit_gelu, emit_swish, scale_by, softmax_along
 from tvmrt.compiler.sdk.graph import Value, normalize_axis
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attributes
 
 _BIASED = "x: E=float[*X], bias?: E[_]"
 
@@ -70,6 +70,6 @@ def bias_split_gelu(ctx: NodeContext) -> Value:
     attributes="axis?: int, is_inner_broadcast: int 0..1",
 )
 def bias_softmax(ctx: NodeContext) -> Value:
-    require_attribute(ctx, "is_inner_broadcast", 0)
+    require_attributes(ctx, is_inner_broadcast=0)
     x = _add_bias(ctx)
     return softmax_along(ctx, x, normalize_axis(ctx.attr("axis", 1), len(x.shape)))

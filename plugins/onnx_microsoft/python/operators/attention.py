@@ -20,7 +20,7 @@ from tvmrt.compiler.sdk.frontend import (
 )
 from tvmrt.compiler.sdk.graph import SymInt, Value
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attributes
 
 _SCORES = "mask_filter_value?: float, num_heads: int 1.., scale?: float"
 _PACKED = (
@@ -66,8 +66,7 @@ def q_attention(ctx: NodeContext) -> list[Value]:
 
 
 def _attend_packed(ctx: NodeContext, packed: Value, mask, past, attention_bias) -> list[Value]:
-    require_attribute(ctx, "do_rotary", 0)
-    require_attribute(ctx, "past_present_share_buffer", 0)
+    require_attributes(ctx, do_rotary=0, past_present_share_buffer=0)
     count = ctx.attr("num_heads")
     sizes = ctx.attr("qkv_hidden_sizes") or [packed.shape[2] // 3] * 3
     if sum(sizes) != packed.shape[2]:

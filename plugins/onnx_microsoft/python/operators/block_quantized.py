@@ -10,7 +10,7 @@ from tvmrt.compiler.sdk.arithmetic import ceil_div
 from tvmrt.compiler.sdk.frontend import NodeContext, checked_indices, emit_matmul, stored_type
 from tvmrt.compiler.sdk.graph import DTYPES, Value, normalize_axis, pack_interleaved
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attributes
 
 MAX_KERNEL_BLOCK = 256  # maximum block size of the kernel
 
@@ -28,7 +28,7 @@ MAX_KERNEL_BLOCK = 256  # maximum block size of the kernel
 )
 def matmul_n_bits(ctx: NodeContext) -> Value:
     """Multiply by weights whose columns are in blocks, each with its scale and zero point."""
-    require_attribute(ctx, "weight_prepacked", 0)
+    require_attributes(ctx, weight_prepacked=0)
     reject_inputs(ctx, g_idx=4)
     x, columns = ctx.required(0), ctx.attr("N")
     if x.shape[-1] != ctx.attr("K"):
@@ -128,7 +128,7 @@ _BNB_LEVELS = ((*_FP4, *(-v for v in _FP4)), _NF4)  # of 4 bits, by the attribut
 )
 def matmul_bnb4(ctx: NodeContext) -> Value:
     """Multiply by weights [N, K] in the formats of bitsandbytes, which become floats."""
-    require_attribute(ctx, "transB", 1)
+    require_attributes(ctx, transB=1)
     x, shape, block = ctx.required(0), (ctx.attr("N"), ctx.attr("K")), ctx.attr("block_size")
     packed = ctx.constant_operand(1, "the packed weights")
     largest = ctx.constant_operand(2, "absmax")

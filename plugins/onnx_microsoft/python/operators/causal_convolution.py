@@ -6,7 +6,7 @@ from math import prod
 
 from tvmrt.compiler.sdk.frontend import NodeContext, convolution, emit_swish
 from tvmrt.compiler.sdk.graph import Value
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attributes
 
 _DENSE = {
     "ndim": 1,
@@ -29,8 +29,7 @@ _DENSE = {
     ),
 )
 def causal_conv_with_state(ctx: NodeContext) -> list[Value]:
-    for name, value in _DENSE.items():
-        require_attribute(ctx, name, value)
+    require_attributes(ctx, **_DENSE)
     x, w, past = ctx.required(0), ctx.required(1), ctx.input(3)
     shape, last, dilation = x.shape, ctx.attr("channels_last", 0), ctx.attr("dilation", 1)
     length = (w.shape[2] - 1) * dilation

@@ -35,11 +35,12 @@ def contracts() -> dict[str, Contract]:
     return _CONTRACTS
 
 
-def require_attribute(ctx: NodeContext, name: str, value: int | str) -> None:
-    """Raise UnsupportedError if an attribute is set to another value."""
-    given = ctx.attr(name, value)
-    if given != value:
-        raise UnsupportedError(f"attribute {name} is {given}; only {value} is supported")
+def require_attributes(ctx: NodeContext, **values: int | float | str) -> None:
+    """Raise UnsupportedError if one of the attributes is set to another value."""
+    for name, value in values.items():
+        given = ctx.attr(name, value)
+        if given != value:
+            raise UnsupportedError(f"attribute {name} is {given}; only {value} is supported")
 
 
 def reject_inputs(ctx: NodeContext, **inputs: int) -> None:

@@ -24,7 +24,7 @@ from tvmrt.plugins.onnx_microsoft.operators.attention import (
     write_cache_row,
 )
 from tvmrt.plugins.onnx_microsoft.operators.block_quantized import emit_unpack
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attributes
 
 
 @dataclass
@@ -108,8 +108,7 @@ class _CacheFormat:
     ),
 )
 def group_query_attention(ctx: NodeContext) -> list[Value]:
-    for name, value in _FIXED_ATTRIBUTES.items():
-        require_attribute(ctx, name, value)
+    require_attributes(ctx, sliding_window_cache=0, qk_output=0)
     reject_inputs(ctx, q_norm_weight=14, k_norm_weight=15)
     query, key, value = _parts(ctx)
     batch, _, steps, _ = query.shape
@@ -142,12 +141,6 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
     )
     y, _ = heads.attend(ctx)
     return [join_heads(ctx, y), *caches]
-
-
-_FIXED_ATTRIBUTES = {
-    "sliding_window_cache": 0,
-    "qk_output": 0,
-}
 
 
 def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:

@@ -14,7 +14,7 @@ from tvmrt.compiler.sdk.frontend import (
     scan_steps,
 )
 from tvmrt.compiler.sdk.graph import SourceType, SymInt, Value
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attributes
 
 _RULES = "linear|gated|delta|gated_delta"
 
@@ -109,7 +109,7 @@ def _split(ctx: NodeContext, x: Value, heads: int) -> Value:
     ),
 )
 def linear_attention(ctx: NodeContext) -> list[Value]:
-    require_attribute(ctx, "state_window", 0)
+    require_attributes(ctx, state_window=0)
     count, heads = ctx.attr("q_num_heads"), ctx.attr("kv_num_heads")
     if max(count, heads) % min(count, heads):
         raise ValueError(
@@ -167,7 +167,7 @@ def linear_attention_gate(ctx: NodeContext) -> list[Value | None]:
 def gated_delta_net(ctx: NodeContext) -> list[Value]:
     """Compute in float32. The state of the operator is [B, H, V, K], that of the recurrence
     [B, H, K, V]."""
-    require_attribute(ctx, "state_update_capacity", 0)
+    require_attributes(ctx, state_update_capacity=0)
     reject_inputs(ctx, cu_seqlens=3)
     query, key, value = _query_key_value(ctx)
     lead, heads, width, size = value.shape[:-2], value.shape[-2], query.shape[-1], value.shape[-1]

@@ -23,7 +23,7 @@ from tvmrt.plugins.onnx_microsoft.operators.block_quantized import (
     multiply_by_blocks,
     unpack_constant,
 )
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attributes
 
 Projection = Callable[[Value], Value]  # of the rows of x, by the weights of one expert
 
@@ -79,7 +79,7 @@ _NUMBERS = ("global_scale", "act_scale", "act_block_scale")
 def quantized_mixture_of_experts(ctx: NodeContext) -> Value:
     """Weights stay packed in the library. Like onnxruntime on CPUs, router values are always
     normalised unless ``router_weights`` is given."""
-    require_attribute(ctx, "quant_type", "int")
+    require_attributes(ctx, quant_type="int")
     if ctx.attr("weights_prepacked", -1) == 1:
         raise UnsupportedError("attribute weights_prepacked is 1; only -1 and 0 are supported")
     names = [f"fc{i}_{name}" for name in _NUMBERS for i in (1, 2)]
@@ -166,7 +166,7 @@ class _Routes:
 def _route(ctx: NodeContext, normalized: bool, given: Value | None = None) -> _Routes:
     """Select the experts by the router's logits. Their weights are softmax, of the selected ones if
     ``normalized``, or else the ``given`` ones."""
-    require_attribute(ctx, "use_sparse_mixer", 0)
+    require_attributes(ctx, use_sparse_mixer=0)
     logits, k = ctx.required(1), ctx.attr("k", 1)
     if k > logits.shape[1]:
         raise ValueError(f"attribute k is {k} for {logits.shape[1]} experts")
@@ -207,7 +207,7 @@ def _mix(
 
 def _hidden(ctx: NodeContext, h: Value, linear: Value | None) -> Value:
     """Apply the activation to the first projection; gated ones use a second or its other half."""
-    require_attribute(ctx, "swiglu_limit_after_activation", 0)
+    require_attributes(ctx, swiglu_limit_after_activation=0)
     kind, fusion = ctx.attr("activation_type", "relu"), ctx.attr("swiglu_fusion", 0)
     if kind in ("swiglu", "geglu") and fusion:
         if linear is not None:

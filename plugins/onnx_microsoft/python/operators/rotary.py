@@ -6,7 +6,7 @@ import numpy as np
 
 from tvmrt.compiler.sdk.frontend import NodeContext, gather_rows, rotate_features
 from tvmrt.compiler.sdk.graph import Value
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attributes
 
 _ATTRIBUTES = (
     "interleaved?: int 0..1, is_packed_batching?: int 0..1, num_heads?: int 0.., "
@@ -59,8 +59,7 @@ def m_rotary_embedding(ctx: NodeContext) -> Value:
 
 
 def _reject_unsupported(ctx: NodeContext) -> None:
-    require_attribute(ctx, "is_packed_batching", 0)
-    require_attribute(ctx, "scale", 1.0)
+    require_attributes(ctx, is_packed_batching=0, scale=1.0)
 
 
 def _rotate(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
