@@ -5,15 +5,13 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import shlex
-import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tvmrt.error import suggestion
 from tvmrt.libinfo import find_lib_path
+from tvmrt.plugins.onnxruntime_ep.libraries import compile_for_provider
 
 __all__ = ["NAME", "add_to", "digests", "library_path", "register"]
 
@@ -21,6 +19,10 @@ NAME = "tvmrt"
 """Name of the execution provider, and the default name of its registration."""
 MIN_VERSION = (1, 24)
 OPTIONS = ("dims", "min_nodes", "target", "command", "allow_compiled", "idle_executors")
+_TEXT = ctypes.c_char_p
+_COMPILER = ctypes.CFUNCTYPE(ctypes.c_int, _TEXT, _TEXT, _TEXT, ctypes.c_int, _TEXT, _TEXT, _TEXT)(
+    compile_for_provider
+)
 _LOCK = threading.Lock()  # onnxruntime refuses a second registration of a name
 
 
@@ -40,7 +42,7 @@ def library_path() -> str:
 def register(name: str = NAME) -> list[Any]:
     """Register the execution provider in onnxruntime, once per process, and return its devices.
 
-    Sessions compile networks with this Python's tvmrt, unless they have the option ``command``.
+    Sessions compile networks in this process, unless they have the option ``command``.
 
     Raises
     ------
@@ -60,8 +62,7 @@ def register(name: str = NAME) -> list[Any]:
         devices = _devices()
         if not devices:
             path = library_path()
-            if ctypes.CDLL(path).tvmrt_onnxruntime_ep_set_command(os.fsencode(_command())) != 0:
-                raise RuntimeError(f"{sys.executable}: the path is too long; move this Python")
+            ctypes.CDLL(path).tvmrt_onnxruntime_ep_set_compiler(_COMPILER)
             onnxruntime.register_execution_provider_library(name, path)
             devices = _devices()
     return devices
@@ -115,9 +116,3 @@ def _devices() -> list[Any]:
     import onnxruntime
 
     return [each for each in onnxruntime.get_ep_devices() if each.ep_name == NAME]
-
-
-def _command() -> str:
-    """Return a command that runs this Python's tvmrt."""
-    script = Path(sys.executable).with_name("tvmrt")
-    return shlex.join([str(script)] if script.is_file() else [sys.executable, "-m", "tvmrt"])

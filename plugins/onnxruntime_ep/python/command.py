@@ -11,6 +11,7 @@ import click
 
 from tvmrt.cli import files, onnx_reference, options
 from tvmrt.error import UnsupportedError
+from tvmrt.plugins.onnxruntime_ep import libraries
 from tvmrt.units import COUNT
 
 _PATH = click.Path(dir_okay=False, path_type=Path)
@@ -49,7 +50,9 @@ def command(
             given = {name: value for name, value in values.items() if value}
             click.echo(f"allow_compiled={_write_compiled_model(model, output, given)}")
         else:
-            _write_libraries(model, output, parts, dims, min_nodes, target)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the session reports errors only
+                libraries.write_libraries(model, output, parts, dims, min_nodes, target)
     except Exception:
         onnx_reference.load_model(model)  # names a remedy if the file is not a network
         raise
@@ -78,30 +81,3 @@ def _write_compiled_model(model: Path, output: Path, values: dict[str, Any]) -> 
         if not aside.exists():
             raise UnsupportedError(f"{model}: tvmrt compiles no part of this network")
         return onnxruntime_ep.digests(aside)
-
-
-def _write_libraries(
-    model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
-) -> None:
-    """Write what the execution provider needs: all parts with their libraries, or one library."""
-    import onnx
-
-    from tvmrt.compiler.sdk.export import replacing
-    from tvmrt.plugins.onnxruntime_ep import compiling, partition
-
-    request = compiling.make_request(dims, target)
-    with warnings.catch_warnings(), replacing(output) as aside:
-        warnings.simplefilter("ignore")  # the session reports errors only
-        network = onnx.load(model)
-        if parts:
-            compiling.check_dimensions(dims, request, network)
-            found = partition.find_parts(
-                network,
-                lambda part, first: compiling.write_library(
-                    part, request, output.with_name(f"{first}.so")
-                ),
-                min_nodes,
-            )
-            aside.write_text("".join(" ".join(map(str, each)) + "\n" for each in found))
-        else:
-            compiling.write_library(network, request, aside)

@@ -1,10 +1,8 @@
-"""Compile parts of graphs to libraries, with the cache of ``tvmrt.load``."""
+"""Compile a graph of onnxruntime, or its parts, to libraries."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,14 +13,12 @@ import onnx
 from tvmrt.compiler.sdk.codegen import get_target, target_names
 from tvmrt.compiler.sdk.frontend import Dims, name_symbolic_axes
 from tvmrt.compiler.sdk.pipeline import Request, make, parse_dims, parse_names
+from tvmrt.compiler.sdk.pipeline import compile as compile_network
 from tvmrt.error import UnsupportedError, suggestion
-from tvmrt.network import cache_key
-from tvmrt.network.cache import Cache
-from tvmrt.option_syntax import option
+from tvmrt.option_syntax import command_line, option
+from tvmrt.plugins.onnxruntime_ep import partition
+from tvmrt.plugins.onnxruntime_ep.partition import NODE
 
-LIBRARY = "network.so"
-NODE = "ort{}"
-"""Name of a node while it is compiled, so that errors name it uniquely."""
 _SPACES = re.compile(r"\s*(<=|=|\.\.)\s*")  # around the operators; names may have some, too
 
 
@@ -59,10 +55,11 @@ def make_request(dims: str, target: str | None) -> Request:
 def _errors_of_dims(dims: str) -> Iterator[None]:
     """Turn errors of bounds into those of the provider option."""
     try:
-        yield
+        with command_line():  # the option has its syntax
+            yield
     except (ValueError, TypeError, UnsupportedError) as error:
-        # errors name the bounds after the flag of the command line
-        reason = str(error).replace(f"{option('dims')} ", "")
+        with command_line():
+            reason = str(error).replace(f"{option('dims')} ", "")
         raise ProviderOptionError("dims", dims, reason) from None
 
 
@@ -87,41 +84,40 @@ def check_dimensions(dims: str, request: Request, model: onnx.ModelProto) -> Non
         raise ProviderOptionError("dims", dims, reason)
 
 
+def write_libraries(
+    model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
+) -> None:
+    """Compile a model, or its parts, as ``libraries.write_libraries`` describes it."""
+    request = make_request(dims, target)
+    network = onnx.load(model)
+    if not parts:
+        write_library(network, request, output)
+        return
+    check_dimensions(dims, request, network)
+    parts_of_graph = partition.find_parts(
+        network,
+        lambda part, first: write_library(part, request, output.with_name(f"{first}.so")),
+        min_nodes,
+    )
+    output.write_text("".join(" ".join(map(str, each)) + "\n" for each in parts_of_graph))
+
+
 def write_library(model: onnx.ModelProto, request: Request, to: Path) -> None:
-    """Write the library of a model, from the cache or compiled now.
+    """Compile a model to a library.
 
     Bounds of dimensions that the model lacks are ignored. Raises the errors of ``tvmrt.compile``.
     """
     named = _with_node_names(model)
     unused = Dims(request.dims).unused(_dimensions(named))
     dims = {name: bounds for name, bounds in (request.dims or {}).items() if name not in unused}
-    request = replace(request, dims=dims or None)
-
-    def compile_to(folder: Path) -> None:
-        from tvmrt.compiler.sdk.pipeline import compile as compile_network
-
-        compile_network(named, request).export_library(folder / LIBRARY)
-
-    content = cache_key.digest("onnxruntime_ep", named.SerializeToString(deterministic=True))
-    try:
-        cache, key = Cache(), cache_key.key_of(content, request)
-        shutil.copyfile((cache.find(key) or cache.add(key, compile_to)) / LIBRARY, to)
-    except OSError:  # no cache on this machine, or it cannot be written
-        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-            compile_to(Path(folder))
-            shutil.copyfile(Path(folder) / LIBRARY, to)
+    compile_network(named, replace(request, dims=dims or None)).export_library(to)
 
 
 def _with_node_names(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy without value infos, whose constants are sorted and whose nodes are named after
-    their indices, so that equal graphs have equal keys in the cache.
-
-    onnxruntime does not name all nodes, and names its own after counters.
-    """
+    """Return a copy without value infos, whose nodes are named after their indices."""
     named = onnx.ModelProto()
     named.CopyFrom(model)
     named.graph.ClearField("value_info")
-    named.graph.initializer.sort(key=lambda each: each.name)
     for index, node in enumerate(named.graph.node):
         node.name = NODE.format(index)
     return named

@@ -10,11 +10,12 @@ from onnx import TensorProto, helper, shape_inference
 
 from tvmrt.compiler.sdk.frontend import captured_names
 from tvmrt.error import CompileError, InternalError, OpError, TVMError, UnsupportedError
-from tvmrt.plugins.onnxruntime_ep.compiling import NODE
 
 Compile = Callable[[onnx.ModelProto, int], object]
 Parts = list[tuple[int, ...]]
 MAX_ATTEMPTS = 12
+NODE = "ort{}"
+"""Name of a node while it is compiled, so that errors name it uniquely."""
 _NAMED = re.compile(r"\b" + NODE.format(r"(\d+)") + r"\b")
 
 

@@ -1,4 +1,5 @@
 /* The nodes that onnxruntime gives the plug-in, as an ONNX model. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "provider.h"
@@ -247,13 +248,15 @@ static void write_bodies(writer w, const ort_node* node) {
   }
 }
 
-static void write_node(writer w, const ort_node* node) {
+/* Nodes outside of bodies have no name: onnxruntime names its own after counters, and equal graphs
+ * have equal models. */
+static void write_node(writer w, const ort_node* node, bool is_in_body) {
   const char *name = NULL, *type = NULL, *domain = NULL;
   const list attributes = LIST(w.j, Node, Attributes, node);
   const size_t begin = write_begin(w, GRAPH_NODE);
   write_names(w, NODE_INPUT, LIST(w.j, Node, Inputs, node));
   write_names(w, NODE_OUTPUT, LIST(w.j, Node, Outputs, node));
-  ORT(w.j, api.Node_GetName, node, &name);
+  if (is_in_body) ORT(w.j, api.Node_GetName, node, &name);
   ORT(w.j, api.Node_GetOperatorType, node, &type);
   ORT(w.j, api.Node_GetDomain, node, &domain);
   write_text(w, NODE_NAME, name);
@@ -268,15 +271,29 @@ static void write_node(writer w, const ort_node* node) {
 
 /* ---- graphs ---- */
 
+typedef struct constant {
+  const char* name;
+  const ort_value_info* info;
+} constant;
+
+static int compare_names(const void* a, const void* b) {
+  return strcmp(((const constant*)a)->name, ((const constant*)b)->name);
+}
+
+/* Constants by their names: onnxruntime lists them in an order that changes. */
 static void write_constants(writer w, list infos) {
   const char** names = job_names(w.j, infos);
-  for (size_t i = 0; names != NULL && i < infos.count; ++i) {
+  constant* sorted = job_alloc(w.j, infos.count + 1, sizeof(*sorted));
+  if (names == NULL || sorted == NULL) return;
+  for (size_t i = 0; i < infos.count; ++i) sorted[i] = (constant){names[i], infos.items[i]};
+  qsort(sorted, infos.count, sizeof(*sorted), compare_names);
+  for (size_t i = 0; i < infos.count; ++i) {
     const ort_value* value = NULL;
     bool is_constant = false;
-    ORT(w.j, api.ValueInfo_IsConstantInitializer, infos.items[i], &is_constant);
+    ORT(w.j, api.ValueInfo_IsConstantInitializer, sorted[i].info, &is_constant);
     if (!is_constant) continue; /* the default of an input */
-    if (ORT(w.j, api.ValueInfo_GetInitializerValue, infos.items[i], &value) && value != NULL) {
-      write_tensor(w, GRAPH_CONSTANT, names[i], value);
+    if (ORT(w.j, api.ValueInfo_GetInitializerValue, sorted[i].info, &value) && value != NULL) {
+      write_tensor(w, GRAPH_CONSTANT, sorted[i].name, value);
     }
   }
 }
@@ -295,7 +312,7 @@ static void write_infos(writer w, uint32_t field, list infos) {
 static void write_graph(writer w, const ort_graph* graph, const ort_node* boundary, bool is_body) {
   const list nodes = LIST(w.j, Graph, Nodes, graph);
   write_text(w, GRAPH_NAME, "graph");
-  for (size_t i = 0; i < nodes.count; ++i) write_node(w, nodes.items[i]);
+  for (size_t i = 0; i < nodes.count; ++i) write_node(w, nodes.items[i], is_body);
   write_constants(w, LIST(w.j, Graph, Initializers, graph));
   /* the types of values between nodes that only onnxruntime knows */
   for (size_t i = 0; !is_body && i < nodes.count; ++i) {

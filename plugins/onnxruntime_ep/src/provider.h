@@ -57,17 +57,23 @@ const char* provider_name(const void* self);
  * `boundary`, in that order, without constants; without `boundary`, those of the graph. */
 void write_model(job* j, const ort_graph* graph, const ort_node* boundary, tvmrt_buf* to);
 
-/* ---- the compiler, a command ---- */
+/* ---- the compiler, a function of the host or a command ---- */
 
-/* Run the command on a model; the path of its result, a file of the job: a library, or for `parts` a
- * text with a line of node indices per part of the graph, whose library is the file INDEX.so next to
- * it, with the first of these indices. An error with the code
- * ORT_INVALID_ARGUMENT is one of an option; p->wrong_option has its text then. */
+/* Compile a model; the path of the result, a file of the job: a library, or for `parts` a text with a
+ * line of node indices per part of the graph, whose library is the file INDEX.so next to it, with the
+ * first of these indices. An error with the code ORT_INVALID_ARGUMENT is one of an option;
+ * p->wrong_option has its text then. */
 char* run_compiler(job* j, provider* p, const tvmrt_buf* model, bool parts);
 
-/* Set the default command, "tvmrt" at first; for a host that knows it, such as Python. Returns -1 for
- * a command of 4,096 bytes or more. Not while another thread uses the library. Exported. */
-TVM_DLL int tvmrt_onnxruntime_ep_set_command(const char* command);
+/* A compiler in the host's process. Reads the file `model` and writes `result`, as run_compiler()
+ * describes it; options that were not set are NULL. Returns 0, or another number after it wrote its
+ * error to the file `output`. */
+typedef int (*tvmrt_onnxruntime_ep_compiler)(const char* model, const char* result,
+                                             const char* output, int parts, const char* dims,
+                                             const char* min_nodes, const char* target);
+/* Set the compiler of sessions without the option `command`, for a host that has one, such as Python;
+ * NULL: the command "tvmrt". Not while another thread uses the library. Exported. */
+TVM_DLL void tvmrt_onnxruntime_ep_set_compiler(tvmrt_onnxruntime_ep_compiler compiler);
 
 /* ---- a compiled part of a graph, as onnxruntime runs it ---- */
 

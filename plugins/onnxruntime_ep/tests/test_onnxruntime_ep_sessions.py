@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -245,16 +246,18 @@ def test_a_missing_default_command_leaves_the_graph_to_onnxruntime_and_says_why(
 import onnxruntime
 from tvmrt.plugins import onnxruntime_ep
 options = onnxruntime.SessionOptions()
-onnxruntime_ep._command = lambda: "/no/such/tvmrt"
-onnxruntime_ep.add_to(options)
+onnxruntime.register_execution_provider_library("tvmrt", onnxruntime_ep.library_path())
+devices = [each for each in onnxruntime.get_ep_devices() if each.ep_name == "tvmrt"]
+options.add_provider_for_devices(devices, {{}})
 onnxruntime.InferenceSession({str(tmp_path / "mlp.onnx")!r}, options)
 onnxruntime.unregister_execution_provider_library("tvmrt")
 print([each.ep_name for each in onnxruntime.get_ep_devices()])
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "tvmrt: the command '/no/such/tvmrt' failed (" in done.stderr
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "PATH": str(tmp_path)},
+    )  # fmt: skip
+    assert "tvmrt: the command 'tvmrt' failed (" in done.stderr
     assert "tvmrt" not in done.stdout
 
 
@@ -344,7 +347,8 @@ def test_bounds_with_spaces_hold_in_the_parts_that_have_the_dimension(tmp_path, 
     monkeypatch.setenv("TVMRT_CACHE", str(tmp_path))
     ours = session(model, {"dims": " batch <= 16, more_0=1..3 , ", "min_nodes": 2})
     assert len(taken(ours)) == 2
-    assert len(list(tmp_path.iterdir())) == 2  # each part is compiled once
+    (entry,) = tmp_path.iterdir()
+    assert len(list(entry.glob("*.so"))) == 2  # each part is compiled once
     assert_same(model, ours, x=floats(16, 4), more=floats(3, 4), eye=EYE)
     with pytest.raises(Exception, match=r"dimension batch has 17 .*provider option dims"):
         ours.run(None, {"x": floats(17, 4), "more": floats(3, 4), "eye": EYE})
@@ -418,9 +422,42 @@ def test_buffers_of_many_runs_at_once_are_freed_up_to_the_option():
 def counted_command(folder: Path) -> tuple[str, Path]:
     """Return a command that runs tvmrt, and a file with a line per start."""
     script, log = folder / "counted", folder / "log"
-    script.write_text(f'#!/bin/sh\necho start >> {log}\nexec {onnxruntime_ep._command()} "$@"\n')
+    script.write_text(f'#!/bin/sh\necho start >> {log}\nexec {sys.executable} -m tvmrt "$@"\n')
     script.chmod(0o755)
     return str(script), log
+
+
+IN_PROCESS = """
+import os, sys
+programs = set()
+def record(event, values):
+    if event == "subprocess.Popen":
+        programs.add(os.path.basename(values[1][0]))
+sys.addaudithook(record)
+import onnxruntime
+from tvmrt.plugins import onnxruntime_ep
+options = onnxruntime.SessionOptions()
+onnxruntime_ep.add_to(options, {"min_nodes": 2})
+session = onnxruntime.InferenceSession(sys.argv[1], options)
+print("cc" in programs, "tvmrt.compiler.pipeline" in sys.modules)
+print(*programs & {"tvmrt", "sh", os.path.basename(sys.executable)})
+"""
+
+
+def test_a_session_compiles_in_its_process_and_a_cached_one_imports_no_compiler(tmp_path):
+    onnx.save(network(TWO_PARTS), tmp_path / "net.onnx")
+    (tmp_path / "cc").symlink_to(shutil.which("cc") or "cc")
+    env = {**os.environ, "TVMRT_CACHE": str(tmp_path / "cache"), "CC": str(tmp_path / "cc")}
+    env["PATH"] = f"{tmp_path}{os.pathsep}{Path(shutil.which('ld') or 'ld').parent}"
+    lines = [
+        subprocess.run(
+            [sys.executable, "-c", IN_PROCESS, tmp_path / "net.onnx"],
+            capture_output=True, text=True, check=True, env=env,
+        ).stdout.splitlines()
+        for _ in range(2)
+    ]  # fmt: skip
+    assert lines == [["True True", ""], ["False False", ""]]
+    assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
 def test_a_session_starts_the_command_once(tmp_path):

@@ -61,10 +61,14 @@ def key_of(network: str, request: Request) -> str:
     operators = request.operators
     listed = operators if isinstance(operators, (list, tuple)) else (operators,)
     files = [_text(Path(each)) for each in listed if isinstance(each, str)]
+    return key_here(digest(network, option_text, *files), request.cc)
+
+
+def key_here(content: str, cc: str | None = None) -> str:
+    """Return the cache key for a digest of all that was asked for, this machine and its tools."""
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
-    cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
-    here = (machine, cc, __version__, _sources(), _installed())
-    return digest(network, option_text, *files, *here)
+    compiler = compiler_of(cc) + os.environ.get("TVMRT_CFLAGS", "")
+    return digest(content, machine, compiler, __version__, _sources(), _installed())
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ import os
 import pickle
 import platform
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -169,6 +170,28 @@ def test_parent_and_forked_child_may_both_call(net):
     assert read.poll(20)
     _check([read.recv()], _right(_model(1, False), inputs))
     child.join()
+
+
+IGNORES_CHILDREN = """
+import signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+import tvmrt
+print(tvmrt.load(sys.argv[1], cache=False).inputs[0].name)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGCHLD"), reason="a signal of POSIX")
+def test_a_program_that_ignores_the_ends_of_its_children_may_compile(tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    onnx.save(helper.make_model(graph), tmp_path / "net.onnx")
+    command = [sys.executable, "-c", IGNORES_CHILDREN, tmp_path / "net.onnx"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "x\n"), done.stderr
 
 
 def test_pickle_to_another_process(batched):

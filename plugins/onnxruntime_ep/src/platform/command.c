@@ -1,4 +1,4 @@
-/* The compiler is another process, so that hosts without Python can use it. */
+/* The compiler is a function of the host, or another process, for hosts without Python. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -9,18 +9,16 @@
 #include "../provider.h"
 #include "sdk/system.h"
 
-enum { MAX_ERROR_BYTES = 2048, MAX_COMMAND_BYTES = 4096 };
-static char default_command[MAX_COMMAND_BYTES] = "tvmrt";
+enum { MAX_ERROR_BYTES = 2048 };
+static tvmrt_onnxruntime_ep_compiler host_compiler;
 
-int tvmrt_onnxruntime_ep_set_command(const char* command) {
-  if (strlen(command) >= sizeof(default_command)) return -1;
-  memcpy(default_command, command, strlen(command) + 1);
-  return 0;
+void tvmrt_onnxruntime_ep_set_compiler(tvmrt_onnxruntime_ep_compiler compiler) {
+  host_compiler = compiler;
 }
 
 /* 0, or an error number; *code is the exit status. For a host that ignores SIGCHLD the system keeps
  * no status: then *code is 0, and only a missing result shows a failure. */
-static int run(char* const* words, int* code) {
+static int run_words(char* const* words, int* code) {
   pid_t process;
   const int rc = posix_spawn(&process, "/bin/sh", NULL, NULL, words, environ);
   if (rc != 0) return rc;
@@ -40,7 +38,7 @@ static void fail_option(job* j, provider* p, const char* text) {
   job_fail(j, ORT_INVALID_ARGUMENT, "%s", text);
 }
 
-/* The last lines that the command printed are the error. A command that ends by itself without an
+/* The last lines of the output are the error. A command that ends by itself without an
  * error of tvmrt is another program; one that was killed may work the next time. */
 static void fail_command(job* j, provider* p, const char* command, const char* output,
                          bool was_killed) {
@@ -76,13 +74,11 @@ static void fail_command(job* j, provider* p, const char* command, const char* o
   tvmrt__buf_free(&printed);
 }
 
-char* run_compiler(job* j, provider* p, const tvmrt_buf* model, bool parts) {
+/* Compile by a command, in a process of its own. */
+static void run_command(job* j, provider* p, const char* command, char* input, char* result,
+                        char* output, bool parts) {
   static char* const flags[NUM_OPTIONS] = {
       [OPTION_DIMS] = "--dims", [OPTION_MIN_NODES] = "--min-nodes", [OPTION_TARGET] = "--target"};
-  const char* given = p->options[OPTION_COMMAND];
-  const char* command = given != NULL ? given : default_command;
-  char *input = job_file(j, "model.onnx"), *output = job_file(j, "output.txt");
-  char* result = job_file(j, parts ? "parts.txt" : "network.so");
   char* script = job_text(j, "exec %s onnxruntime-ep \"$@\" > \"$0\" 2>&1 < /dev/null", command);
   char* words[10 + 2 * NUM_OPTIONS] = {"sh", "-c", script, output, input, "-o", result, "--quiet"};
   size_t count = 8;
@@ -93,12 +89,26 @@ char* run_compiler(job* j, provider* p, const tvmrt_buf* model, bool parts) {
     words[count++] = flags[i];
     words[count++] = p->options[i];
   }
-  if (!TVM(j, tvmrt__write_file(input, model->data, model->size))) return NULL;
-  rc = run(words, &code);
+  if (j->has_failed) return;
+  rc = run_words(words, &code);
   if (rc != 0) {
     job_fail(j, ORT_EP_FAIL, "/bin/sh cannot be started (%s)", strerror(rc));
   } else if (!WIFEXITED(code) || WEXITSTATUS(code) != 0 || !tvmrt__is_readable(result)) {
     fail_command(j, p, command, output, WIFSIGNALED(code));
+  }
+}
+
+char* run_compiler(job* j, provider* p, const tvmrt_buf* model, bool parts) {
+  const char* command = p->options[OPTION_COMMAND];
+  char *input = job_file(j, "model.onnx"), *output = job_file(j, "output.txt");
+  char* result = job_file(j, parts ? "parts.txt" : "network.so");
+  if (!TVM(j, tvmrt__write_file(input, model->data, model->size))) return NULL;
+  if (command != NULL || host_compiler == NULL) {
+    run_command(j, p, command != NULL ? command : "tvmrt", input, result, output, parts);
+  } else if (host_compiler(input, result, output, parts, p->options[OPTION_DIMS],
+                           p->options[OPTION_MIN_NODES], p->options[OPTION_TARGET]) != 0 ||
+             !tvmrt__is_readable(result)) {
+    fail_command(j, p, "tvmrt", output, false);
   }
   return j->has_failed ? NULL : result;
 }

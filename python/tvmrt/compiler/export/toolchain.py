@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -205,10 +206,20 @@ def _start(command: Sequence[str], folder: Path) -> subprocess.Popen:
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True, errors="replace",
             env=toolchains.environment(command, folder),
+            preexec_fn=_child_settings(),  # noqa: PLW1509 - one call of the system
         )  # fmt: skip
     except OSError as problem:
         name = toolchains.name_of(command)
         raise CompileError(f"C compiler {name} cannot be run: {problem}") from problem
+
+
+def _child_settings() -> Callable[[], object] | None:
+    """Return what a compiler's process does first: where this program ignores the ends of its
+    children, the compiler, which waits for its own ones, must not inherit that."""
+    child = getattr(signal, "SIGCHLD", None)  # None on Windows
+    if child is None or signal.getsignal(child) is not signal.SIG_IGN:
+        return None
+    return lambda: signal.signal(child, signal.SIG_DFL)
 
 
 _LINKER_FAILED = ("ld returned", "linker command failed")  # of gcc, of clang
