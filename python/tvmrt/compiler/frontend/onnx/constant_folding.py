@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import onnx.shape_inference
 from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from tvmrt.compiler.differences import intentional_differences
 from tvmrt.compiler.differences.exact_reference import evaluators
@@ -26,6 +26,9 @@ from tvmrt.compiler.operator_key import operator_name
 from .legalize_types import packed_type, typed_constant
 from .model_functions import ModelFunctions
 from .tensors import subgraphs
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 _RANDOM = frozenset(
     "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
@@ -96,7 +99,7 @@ def fold_node(
         return None
     try:
         with np.errstate(all="ignore"):
-            results = ReferenceEvaluator(single, new_ops=evaluators()).run(None, feeds)
+            results = _evaluator(single).run(None, feeds)
     except Exception:
         # the evaluator raises any numpy error; the caller then reports the node by name
         return None
@@ -106,6 +109,12 @@ def fold_node(
     if any(np.asarray(a).dtype.name not in _FOLDED for a in named.values()):
         return None
     return [typed_constant(np.asarray(named[key]), key) if key else None for key in node.output]
+
+
+def _evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
+    from onnx.reference import ReferenceEvaluator  # its import takes 25 ms; few networks fold
+
+    return ReferenceEvaluator(model, new_ops=evaluators())
 
 
 def _differs(
