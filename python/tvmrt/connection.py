@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt import plugin
-from tvmrt.deprecation import renamed
 from tvmrt.error import TvmrtWarning
 
 if TYPE_CHECKING:
@@ -87,9 +86,6 @@ class RemoteMachine:
 
     def close(self) -> None:
         """Disconnect; called once, at the end of the command."""
-
-
-__getattr__ = renamed(globals(), {"Place": "RemoteMachine"})
 
 
 class Connection:

@@ -5,6 +5,3 @@ The public names of ``tvmrt.compiler.custom``; see the how-to page "Custom opera
 
 from tvmrt.compiler.custom import *  # noqa: F403
 from tvmrt.compiler.custom import __all__  # noqa: F401
-from tvmrt.deprecation import renamed
-
-__getattr__ = renamed(globals(), {"Declined": "UnsupportedNode"})
