@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from tvmrt.plugins.onnx_microsoft.operators import domain, unsupported_operators
 
 HEAD = """# The operators of `com.microsoft`
@@ -13,29 +15,28 @@ just as fast, because tvmrt fuses operators itself. Results are tested against o
 against the operator's formula if onnxruntime has it for accelerators only.
 
 `docs/generate_reference.py` makes this page from the contracts in
-`plugins/onnx_microsoft/python/operators/`;
-[the internal operators](../../../docs/reference/operators.md) explain the notation. Half precision
-is computed in float32.
+`plugins/onnx_microsoft/python/operators/`, which have the inputs and attributes of each operator
+with their types. Any other input or attribute is rejected by name, and all unknown operators of a
+network are listed together. Half precision is computed in float32.
+"""
 
-- An attribute or input that is not in the operator's row is rejected by name. All unknown operators
-  of a network are listed together.
-- Weights of `MatMulNBits` in blocks of 16 to 256, and rows of `GatherBlockQuantized`, stay packed
-  in the library. Hosts unpack them once for 16 or more rows. Those of `MatMulBnb4` become floats.
+NOTES = """## Notes
+
+- Weights of `MatMulNBits` (blocks of 16 to 256), `GatherBlockQuantized` and `QMoE` stay packed in
+  the library; hosts unpack those of `MatMulNBits` once for 16 or more rows. Those of `MatMulBnb4`
+  become floats.
 - Integer results are within one step of onnxruntime's, whose kernels round differently on different
   processors.
-- `DynamicQuantizeLSTM` keeps its state in floats; onnxruntime quantises it at each step.
-  `tvmrt verify` compares it and the nodes after it one by one; with `--outputs-only` it allows half
-  of the largest number after it.
-- `GroupQueryAttention` supports growing caches and caches of full length, whose elements past the
-  last key are not written. `total_sequence_length` must be a constant or a dimension, or the shape
-  of `present_key` must be declared.
-- `LinearAttention` and `GatedDeltaNet` are a loop over the tokens; up to eight tokens of a constant
-  number are unrolled.
-- `MoE` and `QMoE` skip experts that no token of a call uses. The others compute all tokens of the
-  call: a step of one token costs `k` experts, a long prompt all of them. Weights of `QMoE` stay
-  packed. As in onnxruntime on CPUs, its router values are always normalised unless
-  `router_weights` is given. Other layouts that only accelerators compute (`fc3`, `swiglu_fusion=2`,
-  `geglu`, `relu2`, different bits per projection) are computed, too.
+- The state of `DynamicQuantizeLSTM` stays in floats. `tvmrt verify` compares it and the nodes after
+  it one by one; with `--outputs-only` it allows half of the largest number.
+- `GroupQueryAttention`: caches grow or have full length; elements past the last key are not
+  written. `total_sequence_length` must be a constant or a dimension, or the shape of `present_key`
+  must be declared.
+- `LinearAttention` and `GatedDeltaNet` are a loop over the tokens; up to eight are unrolled.
+- `MoE` and `QMoE` skip experts that no token of a call uses. Layouts that onnxruntime has for
+  accelerators only (`fc3`, `swiglu_fusion=2`, `geglu`, `relu2`, different bits per projection) are
+  computed. Router values of `QMoE` are normalised unless `router_weights` is given, as in
+  onnxruntime on CPUs.
 - `Tokenizer` with a pattern (`tokenexp`) is described with
   [strings](../../onnx_text/docs/strings.md); `separators` and `mark` are rejected.
 """
@@ -65,27 +66,24 @@ LIMITS = """## Unsupported uses
 """
 
 
-def _code(text: str) -> str:
-    return f"`{text.replace('|', chr(92) + '|')}`"
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def page() -> str:
     """Return the page's text."""
-    lines = ["| operator | operands | attributes |", "|---|---|---|"]
-    for name, row in sorted(domain.contracts().items()):
-        operands = "<br>".join(_code(o.line) for o in row.operands)
-        attributes = "<br>".join(_code(a.line) for a in row.attributes.values())
-        lines.append(f"| `{name}` | {operands} | {attributes} |")
-    others = ["| operator | why |", "|---|---|"]
-    others += [
-        f"| `{name}` | {why} |" for name, why in sorted(unsupported_operators.REASONS.items())
-    ]
+    refused = defaultdict(list)
+    for name, reason in sorted(unsupported_operators.REASONS.items()):
+        refused[reason].append(name)
+    rows = [f"| {_names(names)} | {reason} |" for reason, names in refused.items()]
     parts = [
         HEAD.rstrip(),
-        "\n".join(lines),
+        "## Supported operators",
+        _names(list(domain.contracts())) + ".",
+        NOTES.rstrip(),
         LIMITS.rstrip(),
         "## Unsupported operators",
-        "\n".join(others),
+        "\n".join(["| operators | reason, and what to do |", "|---|---|", *rows]),
     ]
     return "\n\n".join(parts) + "\n"
 
