@@ -75,13 +75,11 @@ PUBLISHED = {
 }  # fmt: skip
 
 FASTEST = 1 << 30
-# Board, limits of the workspace (--ram; None: as compiled without it), and published RAM.
+# Board, and limits of the workspace (--ram; None: as compiled without it).
 RAM = {
-    "mcunet_vww1": ("MCUNet-VWW1, 80 x 80", "stm32h7", (FASTEST, None, 41 << 10),
-                    "TinyEngine 92 kB, X-CUBE-AI 7.3 113 kB, CMSIS-NN 220 kB, TFLM 220 kB"),
-    "mobilenet_v2": ("MobileNetV2 1.0, 224 x 224", "cortex-m55", (FASTEST, None, 90 << 10),
-                     "ExecuTorch 1.1 1,563,213 B with float input, TFLM 1,668,468 B"),
-}  # fmt: skip
+    "mcunet_vww1": ("MCUNet-VWW1, 80 x 80", "stm32h7", (FASTEST, None, 41 << 10)),
+    "mobilenet_v2": ("MobileNetV2 1.0, 224 x 224", "cortex-m55", (FASTEST, None, 90 << 10)),
+}
 
 
 def network_file(name: str, networks: Path | None, folder: Path) -> tuple[Path, bool]:
@@ -155,17 +153,16 @@ def cost_row(name: str, networks: Path | None) -> list[str]:
         ]
         in_ram = with_weights_in_ram(path, folder)
         equal = agreement(path, folder)
-    without = f"{(m4['cycles'] - m4['wait_cycles']) / 1e6:.3f}"
     return [
         f"{name}, {task.title}", "official" if official else "random",
-        *map(cycles_cell, boards.values()), cycles_cell(in_ram), without, *millions,
+        *map(cycles_cell, boards.values()), cycles_cell(in_ram), *millions,
         f"{m4['flash_bytes']:,}", f"{m4['ram']['total_bytes']:,}", *equal,
     ]  # fmt: skip
 
 
 COST_HEAD = [
     "task", "weights", *(f"{title}: M cycles" for title in CYCLES),
-    "M4, weights and kernels in RAM: M cycles", "M4 without waits: M cycles",
+    "M4, weights and kernels in RAM: M cycles",
     *(f"{title}: M instructions" for title in INSTRUCTIONS), "flash, B", "RAM, B",
     *(f"bits / classes equal, {rounding}" for rounding in ROUNDINGS),
 ]  # fmt: skip
@@ -184,7 +181,7 @@ def published_rows(names: Iterable[str]) -> list[list[str]]:
 
 def ram_rows(name: str) -> list[list[str]]:
     """Return the rows of one network in the table of RAM, one for each limit."""
-    title, board, limits, others = RAM[name]
+    title, board, limits = RAM[name]
     where = "target" if board.startswith("cortex") else "board"
     with tempfile.TemporaryDirectory() as text:
         path, _ = network_file(name, None, Path(text))
@@ -192,7 +189,7 @@ def ram_rows(name: str) -> list[list[str]]:
         for limit in limits:
             library = tvmrt.compile(str(path), interface_api="c", ram=limit, **{where: board})
             library.export(str(Path(text, "net.tar")))
-            rows.append([title, board, *_ram_cells(library.summary, Path(text, "net.tar")), others])
+            rows.append([title, board, *_ram_cells(library.summary, Path(text, "net.tar"))])
     return rows
 
 
@@ -210,7 +207,6 @@ def _ram_cells(summary: Summary, archive: Path) -> list[str]:
 
 RAM_HEAD = [
     "network", "board", "RAM, B", "workspace", "input and output", "stack", "M instructions more",
-    "published",
 ]  # fmt: skip
 
 
