@@ -62,14 +62,10 @@ INSTRUCTIONS = {"M55": "cortex-m55", "RV32": "riscv32"}
 PUBLISHED = {
     "X-CUBE-AI 10.2, STM32L4R5, M4 120 MHz": (
         120, "v1.3", {"kws": 43.42, "ic": 165.7, "vww": 89.44, "ad": 4.794, "sww": 17.89}),
-    "Bosch HALE 1.0.175, STM32L4R5, M4 120 MHz": (
-        120, "v1.2", {"kws": 60.2, "ic": 180.5, "vww": 180.5, "ad": 5.84}),
     "Plumerai 2023.05, STM32L4R5, M4 120 MHz": (
         120, "v1.1", {"kws": 47.8, "ic": 167.8, "vww": 98.8, "ad": 4.05}),
     "microTVM with CMSIS-NN, STM32L4R5, M4 120 MHz": (
         120, "v1.0", {"kws": 99.8, "ic": 389.6, "vww": 301.2, "ad": 8.60}),
-    "microTVM, STM32L4R5, M4 120 MHz": (
-        120, "v1.0", {"kws": 144.0, "ic": 389.3, "vww": 336.6, "ad": 11.72}),
     "X-CUBE-AI 10.2, STM32U575, M33 160 MHz": (
         160, "v1.3", {"kws": 28.99, "ic": 109.5, "vww": 59.27, "ad": 3.210, "sww": 11.63}),
 }  # fmt: skip
