@@ -11,8 +11,7 @@ HEAD = """# The operators of `com.microsoft`
 Networks optimised or quantised by onnxruntime contain these operators: its transformer optimiser
 (`onnxruntime.transformers.optimizer`), its quantisers (`onnxruntime.quantization`) and saved
 sessions (`optimized_model_filepath`, up to `ORT_ENABLE_EXTENDED`) write them. A plain ONNX file is
-just as fast, because tvmrt fuses operators itself. Results are tested against onnxruntime, or
-against the operator's formula if onnxruntime has it for accelerators only.
+just as fast, because tvmrt fuses operators itself.
 
 `docs/generate_reference.py` makes this page from the contracts in
 `plugins/onnx_microsoft/python/operators/`, which have the inputs and attributes of each operator
