@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "support"))
@@ -55,9 +56,14 @@ def table(found: dict[str, dict[str, ulps.Worst]]) -> str:
 
 
 def write(text: str) -> None:
-    """Write the columns of functions, errors and limits of float32 into the page."""
-    cells = [line.split("|") for line in text.splitlines()]
-    text = "".join("|".join(["", *row[1:3], row[4], ""]) + "\n" for row in cells)
+    """Write errors and limits of float32 into the page, functions with equal ones in a row."""
+    rows = defaultdict(list)
+    for line in text.splitlines()[2:]:
+        _, name, error, _, limit, *_ = line.split("|")
+        rows[error, limit].append(name.strip())
+    lines = ["| functions | float32 | limit |", "|---|---|---|"]
+    lines += [f"| {'; '.join(names)} |{error}|{limit}|" for (error, limit), names in rows.items()]
+    text = "\n".join(lines) + "\n"
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     PAGE.write_text(before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1], "utf-8")

@@ -131,8 +131,7 @@ def with_weights_in_ram(path: Path, folder: Path) -> dict:
 
 
 def cycles_cell(network: dict) -> str:
-    milliseconds = network["seconds"] * 1e3
-    return f"{network['cycles'] / 1e6:.3f} ({milliseconds:.2f} ms)"
+    return f"{network['cycles'] / 1e6:.3f}"
 
 
 def cost_row(name: str, networks: Path | None) -> list[str]:
@@ -165,10 +164,10 @@ COST_HEAD = [
 
 
 def published_rows(names: Iterable[str]) -> list[list[str]]:
-    """Return published times as millions of cycles and milliseconds."""
+    """Return published times as millions of cycles."""
     return [
         [title, round_, *(
-            f"{times[name] * megahertz / 1e3:.3f} ({times[name]:g} ms)" if name in times else "-"
+            f"{times[name] * megahertz / 1e3:.3f}" if name in times else "-"
             for name in names
         )]
         for title, (megahertz, round_, times) in PUBLISHED.items()

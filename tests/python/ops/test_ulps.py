@@ -50,8 +50,8 @@ def test_the_page_has_every_function_within_its_limit():
     page = Path(__file__).parents[3] / "docs" / "reference" / "accuracy.md"
     lines = page.read_text("utf-8").split("<!-- made by tests/bench/measure_ulps.py -->")[1]
     rows = [line.strip("| ").split(" | ") for line in lines.split("\n") if line.startswith("| ")]
-    listed = {row[0]: row[1:] for row in rows}
-    assert [row[0] for row in rows[1:]] == [each.name for each in ulps.FUNCTIONS]
+    listed = {name: row[1:] for row in rows[1:] for name in row[0].split("; ")}
+    assert sorted(listed) == sorted(each.name for each in ulps.FUNCTIONS)
     for each in ulps.FUNCTIONS:
         units, limit = listed[each.name]
         assert float(units) <= float(limit.split()[0].strip(",")) == each.limit
