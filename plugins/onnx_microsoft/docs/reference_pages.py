@@ -24,14 +24,12 @@ NOTES = """## Notes
 - Weights of `MatMulNBits` (blocks of 16 to 256), `GatherBlockQuantized` and `QMoE` stay packed in
   the library; hosts unpack those of `MatMulNBits` once for 16 or more rows. Those of `MatMulBnb4`
   become floats.
-- Integer results are within one step of onnxruntime's, whose kernels round differently on different
-  processors.
+- Integer results are within one step of onnxruntime's.
 - The state of `DynamicQuantizeLSTM` stays in floats. `tvmrt verify` compares it and the nodes after
   it one by one; with `--outputs-only` it allows half of the largest number.
 - `GroupQueryAttention`: caches grow or have full length; elements past the last key are not
   written. `total_sequence_length` must be a constant or a dimension, or the shape of `present_key`
   must be declared.
-- `LinearAttention` and `GatedDeltaNet` are a loop over the tokens; up to eight are unrolled.
 - `MoE` and `QMoE` skip experts that no token of a call uses. Layouts that onnxruntime has for
   accelerators only (`fc3`, `swiglu_fusion=2`, `geglu`, `relu2`, different bits per projection) are
   computed. Router values of `QMoE` are normalised unless `router_weights` is given, as in
