@@ -22,8 +22,7 @@ network are listed together. Half precision is computed in float32.
 NOTES = """## Notes
 
 - Weights of `MatMulNBits` (blocks of 16 to 256), `GatherBlockQuantized` and `QMoE` stay packed in
-  the library; hosts unpack those of `MatMulNBits` once for 16 or more rows. Those of `MatMulBnb4`
-  become floats.
+  the library; those of `MatMulBnb4` become floats.
 - Integer results are within one step of onnxruntime's.
 - The state of `DynamicQuantizeLSTM` stays in floats. `tvmrt verify` compares it and the nodes after
   it one by one; with `--outputs-only` it allows half of the largest number.
