@@ -61,13 +61,13 @@ INSTRUCTIONS = {"M55": "cortex-m55", "RV32": "riscv32"}
 # Milliseconds per inference from the medians of published result files.
 PUBLISHED = {
     "X-CUBE-AI 10.2, STM32L4R5, M4 120 MHz": (
-        120, "v1.3", {"kws": 43.42, "ic": 165.7, "vww": 89.44, "ad": 4.794, "sww": 17.89}),
+        120, {"kws": 43.42, "ic": 165.7, "vww": 89.44, "ad": 4.794, "sww": 17.89}),
     "Plumerai 2023.05, STM32L4R5, M4 120 MHz": (
-        120, "v1.1", {"kws": 47.8, "ic": 167.8, "vww": 98.8, "ad": 4.05}),
+        120, {"kws": 47.8, "ic": 167.8, "vww": 98.8, "ad": 4.05}),
     "microTVM with CMSIS-NN, STM32L4R5, M4 120 MHz": (
-        120, "v1.0", {"kws": 99.8, "ic": 389.6, "vww": 301.2, "ad": 8.60}),
+        120, {"kws": 99.8, "ic": 389.6, "vww": 301.2, "ad": 8.60}),
     "X-CUBE-AI 10.2, STM32U575, M33 160 MHz": (
-        160, "v1.3", {"kws": 28.99, "ic": 109.5, "vww": 59.27, "ad": 3.210, "sww": 11.63}),
+        160, {"kws": 28.99, "ic": 109.5, "vww": 59.27, "ad": 3.210, "sww": 11.63}),
 }  # fmt: skip
 
 FASTEST = 1 << 30
@@ -166,11 +166,11 @@ COST_HEAD = [
 def published_rows(names: Iterable[str]) -> list[list[str]]:
     """Return published times as millions of cycles."""
     return [
-        [title, round_, *(
+        [title, *(
             f"{times[name] * megahertz / 1e3:.3f}" if name in times else "-"
             for name in names
         )]
-        for title, (megahertz, round_, times) in PUBLISHED.items()
+        for title, (megahertz, times) in PUBLISHED.items()
     ]  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def main() -> int:
     chosen = options.task or [*TASKS, *RAM]
     tables = {
         "costs": table(COST_HEAD, [cost_row(n, options.networks) for n in TASKS if n in chosen]),
-        "published": table(["software and board", "round", *TASKS], published_rows(TASKS)),
+        "published": table(["software and board", *TASKS], published_rows(TASKS)),
         "ram": table(RAM_HEAD, [row for n in RAM if n in chosen for row in ram_rows(n)]),
     }
     if options.write:
