@@ -2,7 +2,7 @@
 
 Each row of :data:`TABLE` has operators, a condition on their nodes, the runtimes that differ, and
 the judge of a result. Constant folding, ``tvmrt verify`` and tests read it. The page
-``docs/reference/accuracy.md`` says for each row what tvmrt computes and why.
+``docs/reference/accuracy.md`` says for each row what tvmrt computes.
 
     intentional_differences(node, opset, types)   rows that apply to one node
     differences_of(model)                         rows that apply to each node of a network

@@ -1,4 +1,4 @@
-"""The table of intentional differences; ``docs/reference/accuracy.md`` has the reasons, by name."""
+"""The table of intentional differences; ``docs/reference/accuracy.md`` lists them by name."""
 
 from __future__ import annotations
 
