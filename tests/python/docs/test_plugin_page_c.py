@@ -13,6 +13,7 @@ import pytest
 from markdown_pages import ROOT
 
 PAGE = ROOT / "docs" / "how-to" / "write-a-plugin-in-c.md"
+SOURCE = ROOT / "examples" / "plugin_c" / "acme.c"
 USE = """
 import sys
 import numpy as np
@@ -44,8 +45,8 @@ assert "acme " in names()
 """
 
 
-def _blocks(language):
-    return [block.text for block in markdown_pages.blocks(PAGE) if block.language == language]
+def _commands():
+    return [block.text for block in markdown_pages.blocks(PAGE) if block.language == "sh"]
 
 
 def _environment(**more):
@@ -55,18 +56,18 @@ def _environment(**more):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder with the files of the page's first two blocks."""
+    """Return a folder with the example, built by the page's first block."""
     made = tmp_path_factory.mktemp("acme")
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
-    (made / "acme.c").write_text(_blocks("c")[0])
-    build = _blocks("sh")[0].replace("-Wextra", "-Wextra -Werror")
+    shutil.copy(SOURCE, made)
+    build = _commands()[0].replace("-Wextra", "-Wextra -Werror")
     subprocess.run(["sh", "-eu", "-c", build], cwd=made, env=_environment(), check=True)
     return made
 
 
 def test_commands_of_the_page_use_the_plugin(folder):
-    command = ["sh", "-eu", "-c", _blocks("sh")[1]]
+    command = ["sh", "-eu", "-c", _commands()[1]]
     done = subprocess.run(
         command, cwd=folder, env=_environment(), check=True, capture_output=True, text=True
     )
@@ -82,7 +83,7 @@ def test_plugin_of_another_version_is_refused_with_both(folder, tmp_path):
     source = (folder / "acme.c").read_text().replace("TVMRT_PLUGIN_ABI,", "TVMRT_PLUGIN_ABI + 1,")
     (tmp_path / "acme.c").write_text(source)
     environment = _environment()
-    subprocess.run(["sh", "-eu", "-c", _blocks("sh")[0]], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(["sh", "-eu", "-c", _commands()[0]], cwd=tmp_path, env=environment, check=True)
     code = "import tvmrt; tvmrt.get_global_func('acme.twice')"
     environment["TVMRT_PLUGIN_PATH"] = str(tmp_path / "plugins")
     done = subprocess.run(

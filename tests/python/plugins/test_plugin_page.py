@@ -1,10 +1,9 @@
-"""The example of the page "Write a plug-in", installed by pip."""
+"""The example of the page "Write a plug-in", examples/plugin, installed by pip."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import tvmrt
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "how-to" / "write-a-plugin.md"
+PROJECT = ROOT / "examples" / "plugin"
 
 USE = """
 import numpy as np, onnx, tvmrt
@@ -39,22 +38,11 @@ assert (tvmrt.load(network("Abs"), cache=False, **asked)(x) == abs(x)).all()
 """
 
 
-def _write_project(folder: Path) -> Path:
-    """Write the files of the page; each file name precedes its text."""
-    parts = re.split(r"```\w*\n", PAGE.read_text(encoding="utf-8"))
-    for before, content in zip(parts[::2], parts[1::2]):
-        *_, name = re.findall(r"`([\w/]+\.(?:py|toml|h))`", before)
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content, encoding="utf-8")
-    (folder / "toybox" / "__init__.py").write_text("", encoding="utf-8")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """Install the example with pip into a folder for PYTHONPATH."""
     pytest.importorskip("setuptools")
-    project = _write_project(tmp_path_factory.mktemp("project"))
+    project = shutil.copytree(PROJECT, tmp_path_factory.mktemp("project") / "toybox")
     site = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run([*command, "--target", str(site), str(project)], check=True)

@@ -15,7 +15,7 @@ import pytest
 from tvmrt.compiler.devices.skeleton import write_skeleton
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "how-to" / "write-a-plugin-in-c.md"
+SOURCE = ROOT / "examples" / "plugin_c" / "acme.c"
 PARTS = ("libtvmrt_named.so", "libtvmrt_regions.so", "libtvmrt_schedules.so")
 """Libraries of the runtime itself, which are always built."""
 BUILD = "plugin_sources = files('src/acme.c')\nplugin_prefixes = ['acme.', 'device.acme.']\n"
@@ -29,7 +29,7 @@ print(found.value is not None)
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not PAGE.is_file(), reason="the source tree is not here"),
+    pytest.mark.skipif(not SOURCE.is_file(), reason="the source tree is not here"),
     pytest.mark.skipif(shutil.which("ninja") is None, reason="ninja is not installed"),
 ]
 
@@ -83,8 +83,7 @@ def test_folder_becomes_a_library_or_a_part_of_the_runtime(tree, tmp_path, stati
     own = tmp_path / "tree"
     shutil.copytree(tree, own)
     (own / "plugins" / "acme" / "src").mkdir(parents=True)
-    source = re.findall(r"```c\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
-    (own / "plugins" / "acme" / "src" / "acme.c").write_text(source)
+    shutil.copy(SOURCE, own / "plugins" / "acme" / "src")
     (own / "plugins" / "acme" / "meson.build").write_text(BUILD)
     build = tmp_path / "build"
     option = "-Dstatic_plugins=acme" if static else "-Dplugins=acme"
