@@ -1,12 +1,13 @@
 """Inject bit flips into guarded networks; print the detection rate, false alarms and costs.
 
     python plugins/guard/bench/inject.py NET.onnx [NET.onnx ...] [--guard idle] [--flips 10000]
-        [--runs 1000] [--seed 1] [--sections host crt cortex-m4] [--cost cortex-m4] [--json]
+        [--runs 1000] [--seed 1] [--sections host crt cortex-m4 riscv32] [--cost cortex-m4] [--json]
 
 Flips are injected into the network's C on this machine: half of them into the weights before a run,
 half into the workspace between two operators; all into one of them if the network lacks the other.
 Then at most --flips bits of each kind of constants in .rodata and .data are flipped (sections.py):
-in the C for a Cortex-M4 on this machine (host) or in QEMU (cortex-m4), or in the C for hosts (crt).
+in the C for a Cortex-M4 on this machine (host) or in QEMU (cortex-m4), in the C for a RISC-V in QEMU
+(riscv32), or in the C for hosts (crt).
 ``--cost`` counts instructions in QEMU with and without the guard (the cycles plug-in). Equal seeds
 give equal flips.
 """
@@ -33,6 +34,7 @@ MACHINES = {
     "host": (sections.HOST, {}),
     "crt": (sections.HOST, HOSTS),
     "cortex-m4": (sections.CORTEX_M4, {}),
+    "riscv32": (sections.RISCV32, {}),
 }
 
 

@@ -1,7 +1,7 @@
 """Flips of bits in all constants of a guarded network's C, counted by kind.
 
 The flips cover the sections ``.rodata`` and ``.data`` and their kinds in the network's objects,
-with what the compiler adds to them. The objects are compiled for this machine, or for a Cortex-M4
+with what the compiler adds to them. The objects are compiled for this machine, or for a board
 that QEMU emulates.
 """
 
@@ -48,18 +48,36 @@ class Machine:
 
 
 HOST = Machine("gcc", ("-O1", "-fno-pie"))
-_SIZES = {"flash": 0, "flash_size": 4 << 20, "ram": 0x20000000, "ram_size": 4 << 20,
-          "stack_size": 1 << 14}  # fmt: skip
+_BOARD = ("-Os", "-DBOARD", "--specs=picolibc.specs")
+
+
+def _link(flash: int, ram: int) -> tuple[str, ...]:
+    sizes = {"flash": flash, "flash_size": 4 << 20, "ram": ram, "ram_size": 4 << 20,
+             "stack_size": 1 << 14}  # fmt: skip
+    symbols = (f"-Wl,--defsym=__{name}={value:#x}" for name, value in sizes.items())
+    return ("--crt0=semihost", "--oslib=semihost", *symbols)
+
+
+def _emulator(*command: str) -> tuple[str, ...]:
+    return (
+        *command, "-display", "none", "-monitor", "none", "-serial", "none", "-chardev",
+        "stdio,id=host", "-semihosting-config", "enable=on,target=native,chardev=host", "-kernel",
+    )  # fmt: skip
+
+
 CORTEX_M4 = Machine(
     "arm-none-eabi-gcc",
-    ("-Os", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-DBOARD",
-     "--specs=picolibc.specs"),
-    ("--crt0=semihost", "--oslib=semihost",
-     *(f"-Wl,--defsym=__{name}={value:#x}" for name, value in _SIZES.items())),
-    ("qemu-system-arm", "-M", "mps2-an386", "-display", "none", "-monitor", "none", "-serial",
-     "none", "-chardev", "stdio,id=host", "-semihosting-config",
-     "enable=on,target=native,chardev=host", "-kernel"),
-)  # fmt: skip
+    (*_BOARD, "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+    _link(0, 0x20000000),
+    _emulator("qemu-system-arm", "-M", "mps2-an386"),
+)
+RISCV32 = Machine(
+    "riscv64-unknown-elf-gcc",
+    (*_BOARD, "-march=rv32imc", "-mabi=ilp32", "-fno-jump-tables"),
+    _link(0x80000000, 0x80400000),
+    _emulator("qemu-system-riscv32", "-M", "virt", "-bios", "none"),
+    "riscv32",
+)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ class RunGuard(CallLines):
         return [
             "/*",
             " * Runs check the memory of tensors, weights and other constants. They return",
-            f" * kTvmError{_TENSOR} if a tensor changed between two operators, and",
+            f" * kTvmError{_TENSOR} if a tensor changed between two operators, or the",
+            " * state of a run in slices between two calls, and",
             f" * kTvmError{_WEIGHTS} if constants changed; the outputs are then invalid.",
             " */",
             "",
@@ -79,6 +80,9 @@ class RunGuard(CallLines):
             before.append(self._expect(index, self._products[index]))
             after += _refuse(f"{self.prefix}_guard_products{GAP}!= 0", _WEIGHTS)
         return before, [*after, *(self._sum(*each) for each in checks.summed)]
+
+    def step_sum(self, state: str) -> str:
+        return f"{self.prefix}_guard_sum(0,{GAP}state, offsetof({state}, sum))"
 
     def files(self) -> dict[str, str]:
         name = f"{self.prefix}_guard"

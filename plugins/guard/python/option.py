@@ -27,6 +27,8 @@ def _refused(request: Any) -> str | None:
         return f"{option('guard')} knows the weights; choose {option('params', 'flash')}"
     if request.devices:
         return f"{option('guard')} does not check the memory of devices; choose no device"
+    if request.record or request.profile:
+        return f"{option('guard')} does not check the tables of a recording; record without it"
     return None
 
 

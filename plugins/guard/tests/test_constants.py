@@ -185,15 +185,31 @@ def test_flips_of_constants_of_hosts_give_no_wrong_answer_and_no_crash(onnx, nam
     check(built, 600)
 
 
-@pytest.mark.slow
-def test_flips_of_all_sections_of_an_emulated_board_are_harmless(onnx, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "guard", "most"),
+    [
+        pytest.param("causal_convolutions", "run", 40, id="few"),
+        *(
+            pytest.param(name, guard, 1500, id=f"{name}-{guard}", marks=pytest.mark.slow)
+            for name in (
+                "causal_convolutions",
+                "integer_layers",
+                "float_layers",
+                "recurrent_layers",
+            )
+            for guard in ("run", "idle")
+        ),
+    ],
+)
+def test_flips_of_all_sections_of_an_emulated_board_are_harmless(onnx, name, guard, most, tmp_path):
     tool = boards.BOARDS["cortex-m4"].missing_tool()
     if tool is not None:
         pytest.skip(f"{tool} is not installed")
-    built = sections.build(causal_convolutions(onnx), tmp_path, "run", sections.CORTEX_M4)
-    flips = sections.draw(built, 1500)
+    built = sections.build(NETWORKS[name](onnx), tmp_path, guard, sections.CORTEX_M4)
+    flips = sections.draw(built, most)
     counts = sections.table(flips, sections.run(built, flips))
-    assert counts["layers"]["detected"] == 1500
+    assert counts["layers"]["detected"] == most
+    assert counts["weights"]["detected"] >= most // 2
     assert all(not each["wrong answers"] and not each["crashes"] for each in counts.values())
 
 

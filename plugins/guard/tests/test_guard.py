@@ -432,6 +432,8 @@ def test_uses_that_are_not_supported_are_refused(onnx, tmp_path, capsys):
         tvmrt.compile(network, target="cortex-m4", guard="run")
     with pytest.raises(ValueError, match='params="flash"'):
         tvmrt.compile(network, **board, params="file", guard="run")
+    with pytest.raises(ValueError, match="tables of a recording; record without it"):
+        tvmrt.compile(network, **board, record=True, guard="run")
     arguments = ["compile", network, "-o", str(tmp_path / "x.so"), "--guard", "run"]
     assert main(arguments) == 2
     assert "--guard needs --runtime crt" in capsys.readouterr().err

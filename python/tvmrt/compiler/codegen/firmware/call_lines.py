@@ -59,6 +59,13 @@ class CallLines:
         """Return the lines before and after the call of step ``index`` of the program."""
         return [], []
 
+    def step_sum(self, state: str) -> str | None:
+        """Return the C expression of the sum of a sliced run's state, or None for no check.
+
+        ``state`` is the type of ``*state``; its member ``sum`` follows those that are summed.
+        """
+        return None
+
     def files(self) -> dict[str, str]:
         """Return additional C files of the network by name."""
         return {}

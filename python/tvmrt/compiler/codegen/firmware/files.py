@@ -44,7 +44,7 @@ def add_firmware_files(
     more += added.declarations()
     more += pool_functions.load_declarations(program, prefix, options, sources)
     more += state.declarations(program, prefix)
-    more += step.declarations(program, prefix) if sliced else []
+    more += step.declarations(program, prefix, added) if sliced else []
     if options.traced:
         more += trace.declarations(program, prefix, options)
         sources.files.update(trace.print_files(program, prefix, sources, options, target))

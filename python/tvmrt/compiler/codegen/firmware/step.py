@@ -13,6 +13,7 @@ from ..c.formatting import GAP, reject_if, wrap
 from ..entries import device_hooks
 from ..entries.aot import guarded_call
 from . import dynamic_dims, link_guard, main, pool_functions, state
+from .call_lines import CallLines
 from .header import prototype
 from .tensor_names import own_includes
 from .trace import Tracer
@@ -21,6 +22,7 @@ from .trace import Tracer
 def print_step_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Return the text of the file: begin, operator dispatch and step."""
     tracer = Tracer(program, prefix, sources, options, arguments)
+    state_sum = tracer.added.step_sum(_state(prefix))
     lines = [
         *own_includes(prefix),
         f'#include "{prefix}_ops.h"',
@@ -32,15 +34,15 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         *pool_functions.loaded_declarations(program, prefix),
         *main.alignment_check_function(program),
         *state.flag_declarations(program, prefix),
-        *_begin(program, prefix, options),
+        *_begin(program, prefix, options, state_sum),
         *link_guard.guard(prefix, "step_begin"),
         *_run_next_function(program, prefix, sources, options, arguments, tracer),
-        *_step(program, prefix),
+        *_step(program, prefix, state_sum),
     ]
     return "\n".join(lines)
 
 
-def declarations(program: Program, prefix: str) -> list[str]:
+def declarations(program: Program, prefix: str, added: CallLines) -> list[str]:
     """Return header lines with the state of a sliced run and its two functions."""
     state, upper = _state(prefix), prefix.upper()
     structs = main.run_parameters(program, prefix)
@@ -56,6 +58,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
         f"{state} {{",
         *members,
         "  int32_t next; /*!< Index of the next operator; -1 if there is none. */",
+        *(["  uint32_t sum; /*!< Of the members before it. */"] if added.step_sum(state) else []),
         "};",
         "",
         "/*!",
@@ -94,7 +97,11 @@ def _step_parameters(prefix: str) -> list[str]:
     return [f"{_state(prefix)} *state", "int32_t max_ops"]
 
 
-def _begin(program: Program, prefix: str, options) -> list[str]:
+def _store(state_sum: str | None) -> list[str]:
+    return [f"  state->sum ={GAP}{state_sum};"] if state_sum else []
+
+
+def _begin(program: Program, prefix: str, options, state_sum: str | None) -> list[str]:
     structs = main.required_structs(program)
     return [
         *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(program, prefix), " {"),
@@ -106,6 +113,7 @@ def _begin(program: Program, prefix: str, options) -> list[str]:
             for name in structs
         ),
         "  state->next = 0;",
+        *_store(state_sum),
         "  return 0;",
         "}",
         "",
@@ -145,7 +153,8 @@ def _run_next_function(
     return [*lines, "}", ""]
 
 
-def _step(program: Program, prefix: str) -> list[str]:
+def _step(program: Program, prefix: str, state_sum: str | None) -> list[str]:
+    differs = f"state->sum !={GAP}{state_sum}"
     count = f"{prefix.upper()}_OPERATOR_COUNT"
     head = wrap(f"int32_t {prefix}_step", _step_parameters(prefix), " {")
     if not program.steps:
@@ -155,6 +164,7 @@ def _step(program: Program, prefix: str) -> list[str]:
         *head,
         *reject_if("state == NULL || max_ops < 1"),
         *reject_if(f"state->next < 0 || state->next > {count}"),
+        *(reject_if(differs, "NetworkTensorDamaged") if state_sum else []),
         f"  for (; max_ops > 0 && state->next < {count}; --max_ops) {{",
         "    const int32_t code = run_next(state);",
         "    if (code != 0) {",
@@ -163,6 +173,7 @@ def _step(program: Program, prefix: str) -> list[str]:
         "    }",
         "    ++state->next;",
         "  }",
+        *_store(state_sum),
         f"  if (state->next < {count}) return {prefix.upper()}_STEP_MORE;",
         "  return 0;",
         "}",

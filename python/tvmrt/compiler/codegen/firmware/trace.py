@@ -72,14 +72,14 @@ class Tracer:
     def __init__(self, program: Program, prefix: str, sources, options, arguments) -> None:
         self.program, self.prefix = program, prefix
         self.options, self.arguments = options, arguments
-        self._added = call_lines.make(program, prefix, sources, options, arguments)
+        self.added = call_lines.make(program, prefix, sources, options, arguments)
         rows = traced_tensors(program, options.record) if options.traced else []
         self._row = {(row.op, row.result): i for i, row in enumerate(rows)}
 
     def includes(self) -> list[str]:
         """Return the headers that the lines need."""
         own = [f'#include "{self.prefix}_trace.h"'] if self.options.traced else []
-        return [*own, *self._added.includes()]
+        return [*own, *self.added.includes()]
 
     def locals(self) -> list[str]:
         """Return declarations at the top of a function that calls operators."""
@@ -88,8 +88,8 @@ class Tracer:
     def begin(self) -> list[str]:
         """Return the lines at the start of a run."""
         if not self.options.traced:
-            return self._added.begin()
-        lines = [*self._added.begin(), f"{self.prefix}_trace_begin();"]
+            return self.added.begin()
+        lines = [*self.added.begin(), f"{self.prefix}_trace_begin();"]
         if self.options.record:
             for i, buffer in enumerate(self.program.inputs):
                 pointer = self.arguments.expression(Parameter("", buffer))
@@ -98,7 +98,7 @@ class Tracer:
 
     def call_wrapper(self, index: int) -> tuple[list[str], list[str]]:
         """Return the lines before and after an operator's call."""
-        first, last = self._added.around(index)
+        first, last = self.added.around(index)
         before, after = self._traced(index)
         return [*first, *before], [*after, *last]
 
