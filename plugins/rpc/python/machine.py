@@ -7,13 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from tvmrt.cli import console
 from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
 from tvmrt.file_suffix import suffix_of
-from tvmrt.plugins.rpc.constants import IMAGE
+from tvmrt.plugins.rpc.connection import IMAGE
 from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
@@ -28,15 +26,17 @@ DEFAULT_PORT, DEFAULT_TRACKER_PORT = 9090, 9190
 def connect(server: str, key: str) -> RpcMachine:
     """Return the machine of a server, ``HOST[:PORT]``."""
     from tvmrt import rpc
+    from tvmrt.rpc.messages import split_address
 
-    return RpcMachine(rpc.connect(*_address("--rpc", server, DEFAULT_PORT), key))
+    return RpcMachine(rpc.connect(*split_address(server, "--rpc", DEFAULT_PORT), key))
 
 
 def request(tracker: str, key: str) -> RpcMachine:
     """Return a machine that a tracker, ``HOST[:PORT]``, assigns; ValueError if it knows none."""
     from tvmrt import rpc
+    from tvmrt.rpc.messages import split_address
 
-    host, port = _address("--rpc-tracker", tracker, DEFAULT_TRACKER_PORT)
+    host, port = split_address(tracker, "--rpc-tracker", DEFAULT_TRACKER_PORT)
     line = rpc.connect_tracker(host, port, 0)
     summary = line.summary()
     if not any(server["key"] == f"server:{key}" for server in summary["server_info"]):
@@ -47,15 +47,6 @@ def request(tracker: str, key: str) -> RpcMachine:
     if not summary["queue_info"].get(key, {}).get("free"):
         console.note(f"waits for a free server with the key '{key}'")
     return RpcMachine(line.request(key))
-
-
-def _address(option: str, text: str, default: int) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon:
-        return text, default
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise click.UsageError(f"{option} takes HOST:PORT, not '{text}'")
-    return host, int(port)
 
 
 class RpcMachine(RemoteMachine):

@@ -96,7 +96,7 @@ def test_verify(place, capsys):
     "options, text",
     [
         (["--rpc", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
-        (["--rpc", "127.0.0.1:x"], "--rpc takes HOST:PORT, not '127.0.0.1:x'"),
+        (["--rpc", "127.0.0.1:x"], "--rpc must be given as HOST:PORT, not '127.0.0.1:x'"),
         (["--rpc", "a:1", "--rpc-tracker", "a:1"], "give either --rpc or --rpc-tracker"),
         (["--rpc-key", "k"], "--rpc-key needs --rpc or --rpc-tracker"),
     ],

@@ -121,7 +121,7 @@ def test_the_time_of_a_session_ends():
     "options, text",
     [
         ({"key": "a b"}, "a key must have at most 100 characters"),
-        ({"tracker_addr": "desk:x"}, "the tracker 'desk:x' must be given as HOST:PORT"),
+        ({"tracker_addr": "desk:x"}, "the tracker must be given as HOST:PORT, not 'desk:x'"),
         ({"host": "no such host.invalid"}, "the address of no such host.invalid cannot be found"),
         ({"port": 70000}, "70000 is not a port"),
     ],

@@ -23,6 +23,19 @@ CONNECT_SECONDS = 60
 """For a tracker to answer that it is one."""
 
 
+def split_address(text: str, what: str, default: int | None = None) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``; ValueError names `what` if the text has another form.
+
+    Without a colon, the port is `default`.
+    """
+    host, colon, port = text.rpartition(":")
+    if default is not None and not colon:
+        return text, default
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{what} must be given as HOST:PORT, not '{text}'")
+    return host, int(port)
+
+
 def read_exactly(sock: socket.socket, size: int, end: float | None = None) -> bytes:
     """Return exactly `size` bytes.
 

@@ -20,7 +20,7 @@ from typing import Callable, NoReturn
 from tvmrt.runtime.packed_func import get_global_func
 
 from .files import SessionFolder
-from .messages import read_exactly
+from .messages import read_exactly, split_address
 from .registration import POLL_SECONDS, Registration
 
 __all__ = ["Listener", "Server", "fork_session"]
@@ -54,12 +54,13 @@ class Listener:
             raise OSError("this system has no fork(), which RPC servers need; use another one")
         if len(key) > 100 or key != "".join(key.split()):
             raise ValueError("a key must have at most 100 characters and no spaces")
-        address = _address(tracker_addr)
+        if isinstance(tracker_addr, str):
+            tracker_addr = split_address(tracker_addr, "the tracker") if tracker_addr else None
         self._key, self._log, self._session_seconds = key, log, session_seconds
         self._socket = listen(host, port, port_end)
         self.host, self.port = host, self._socket.getsockname()[1]
         self._registration = (
-            Registration(address, key, (custom_addr, self.port)) if address else None
+            Registration(tracker_addr, key, (custom_addr, self.port)) if tracker_addr else None
         )
 
     def run(self) -> NoReturn:
@@ -177,17 +178,6 @@ def _reap(process: int) -> str:
     if os.WIFSIGNALED(status):
         return f"was ended by signal {os.WTERMSIG(status)}"
     return "has ended" if status == 0 else "has ended, without a word of its client"
-
-
-def _address(tracker: str | tuple[str, int] | None) -> tuple[str, int] | None:
-    """Return a tracker's address, given as text or as (host, port)."""
-    if not tracker:
-        return None
-    text = tracker if isinstance(tracker, str) else f"{tracker[0]}:{tracker[1]}"
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"the tracker '{text}' must be given as HOST:PORT")
-    return host, int(port)
 
 
 def listen(host: str, port: int, port_end: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""``tvmrt rpc server``: let remote clients run uploaded code on this machine."""
+"""``tvmrt rpc server`` and ``tvmrt rpc tracker``, which assigns free servers to clients."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Callable
 import click
 
 from tvmrt.cli import console, options
+from tvmrt.cli.plugin_commands import PluginGroup
 from tvmrt.units import COUNT, SECONDS
 
 ANYONE = "anyone who reaches this port can run code here"
@@ -31,6 +32,11 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return add
 
 
+@click.group("rpc", cls=PluginGroup)
+def command() -> None:
+    """Serve remote calls, or assign servers to clients."""
+
+
 @click.command("server")
 @listening(9090)
 @click.option("--key", default="", help="Key that clients must give.")
@@ -40,7 +46,7 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     "--session-seconds", type=options.Quantity(SECONDS), default=0.0, metavar="TIME",
     help="Maximum duration of a session: 90, 10min, 2h; 0: no limit.",
 )  # fmt: skip
-def command(
+def server(
     host: str, port: int, key: str, tracker: str | None, custom_addr: str | None,
     session_seconds: float,
 ) -> None:  # fmt: skip
@@ -58,3 +64,17 @@ def command(
         listener.run()
     finally:
         listener.close()
+
+
+@click.command("tracker")
+@listening(9190)
+def tracker(host: str, port: int) -> None:
+    """Assign free remote-call servers to clients by key, until Ctrl-C."""
+    from tvmrt.rpc.tracker import Tracker
+
+    process = Tracker(host, port, port)
+    click.echo(f"tracking at {host}:{process.port}")
+    try:
+        process.wait()
+    finally:
+        process.terminate()
