@@ -130,7 +130,6 @@ static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
 
 /* The wire format differs between versions, so only an equal version is accepted. */
 static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
-  static const TVMValue none = {0};
   uint64_t size;
   const uint8_t* version;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &size));
@@ -147,7 +146,7 @@ static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
         "directly.");
   }
   ep->initialised = true;
-  return tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr);
+  return tvmrt__rpc_write_null(&ep->reply);
 }
 
 /* The arguments are in the endpoint's memory until the next packet. */
@@ -173,7 +172,6 @@ static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
 /* Copy the packet's data to a tensor in the client's memory, or make an answer with the tensor's
  * data, which are sent from there: *tail. Copies count bytes, so the shape is not needed. */
 static int copy(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in, TVMByteArray* tail) {
-  static const TVMValue none = {0};
   DLTensor t;
   uint64_t bytes;
   const uint8_t* data;
@@ -196,7 +194,7 @@ static int copy(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in, TVMByteArray
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(in, bytes, &data));
   if (bytes != 0) memcpy(tvmrt__tensor_data(&t), data, (size_t)bytes);
-  return tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr);
+  return tvmrt__rpc_write_null(&ep->reply);
 }
 
 /* Handle one packet. On -1 the error text is sent as the answer and the session goes on. The body

@@ -12,12 +12,6 @@
 #include "sdk/tensors.h"
 #include "sdk/values.h"
 
-/* Calls without a result get an answer, too, since clients count answers. */
-static int reply_null(tvmrt_rpc_endpoint* ep) {
-  static const TVMValue none = {0};
-  return tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr);
-}
-
 /* Handles and addresses have the same wire form. */
 static int reply_handle(tvmrt_rpc_endpoint* ep, uint64_t number) {
   TVMValue value;
@@ -61,7 +55,7 @@ static int free_handle(tvmrt_rpc_endpoint* ep) {
   TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
   TVMRT_RETURN_IF_ERROR(
       tvmrt__rpc_handles_drop(&ep->handles, (uint64_t)ep->args.values[0].v_int64));
-  return reply_null(ep);
+  return tvmrt__rpc_write_null(&ep->reply);
 }
 
 /* The difference cannot overflow, since the allocated size never exceeds the limit. */
@@ -121,7 +115,7 @@ static int free_data(tvmrt_rpc_endpoint* ep) {
     /* as counted when it was allocated */
     ep->memory -= bytes;
   }
-  return reply_null(ep);
+  return tvmrt__rpc_write_null(&ep->reply);
 }
 
 /* Both tensors are checked before the copy. */
@@ -137,7 +131,7 @@ static int copy_among(tvmrt_rpc_endpoint* ep) {
         tvmrt__rpc_handles_check(&ep->handles, t[i].device, t[i].data, t[i].byte_offset, bytes));
   }
   TVMRT_RETURN_IF_ERROR(TVMDeviceCopyDataFromTo(&t[0], &t[1], NULL));
-  return reply_null(ep);
+  return tvmrt__rpc_write_null(&ep->reply);
 }
 
 /* `code` is in range. The arguments are in ep->args; the answer goes to ep->reply. */
@@ -160,6 +154,6 @@ int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
       return reply_handle(ep, 0); /* the default stream, which is the only one */
     default: /* attributes of devices, which are unknown; selecting the device or a stream; waiting
                 for a stream, whose work is complete when its call is answered */
-      return reply_null(ep);
+      return tvmrt__rpc_write_null(&ep->reply);
   }
 }

@@ -253,3 +253,8 @@ int tvmrt__rpc_write_return(tvmrt_buf* out, const TVMValue* value, int code) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_RETURN));
   return tvmrt__rpc_write_seq(out, value, &code, 1);
 }
+
+int tvmrt__rpc_write_null(tvmrt_buf* out) {
+  static const TVMValue none = {0};
+  return tvmrt__rpc_write_return(out, &none, kTVMNullptr);
+}

@@ -66,4 +66,6 @@ DLTensor tvmrt__rpc_bytes(DLDevice dev, const void* data, int64_t* bytes);
 int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
 /* Begin an answer with one value, without a preceding type. */
 int tvmrt__rpc_write_return(tvmrt_buf* out, const TVMValue* value, int code);
+/* Calls without a result get an answer, too, since clients count answers. */
+int tvmrt__rpc_write_null(tvmrt_buf* out);
 #endif

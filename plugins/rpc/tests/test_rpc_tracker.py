@@ -98,7 +98,8 @@ def test_a_server_is_handed_out_one_client_after_the_other(tracker):
     while not line.summary()["queue_info"]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert f"127.0.0.1:{server.port}" in line.text_summary()
+    (info,) = line.summary()["server_info"]
+    assert info["addr"] == ["127.0.0.1", server.port]
     with pytest.raises(TVMError, match="cannot find server that matches"):
         rpc.connect("127.0.0.1", server.port, rpc_case.KEY)  # not through the tracker
     for number in range(2):

@@ -192,18 +192,6 @@ class TrackerSession:
             raise TVMError("RPCError: the tracker does not report its servers")
         return metadata
 
-    def text_summary(self) -> str:
-        """Return the tracker's state as a text table."""
-        metadata = self.summary()
-        servers = [(one["addr"], one["key"]) for one in metadata["server_info"]]
-        lines = ["Server List", f"{'server-address':24} key"]
-        lines += [f"{f'{host}:{port}':24} {key}" for (host, port), key in servers]
-        lines += ["", "Queue Status", f"{'key':24} {'total':>6} {'free':>6} {'pending':>8}"]
-        for key, queue in sorted(metadata["queue_info"].items()):
-            total = sum(one == f"server:{key}" for _, one in servers)
-            lines.append(f"{key:24} {total:6} {queue['free']:6} {queue['pending']:8}")
-        return "\n".join(lines)
-
     def request(
         self,
         key: str,

@@ -208,8 +208,6 @@ class Server:
         The address to listen at.
     port, port_end
         The first port to try, and the one after the last.
-    is_proxy
-        Must be False: there is no proxy.
     tracker_addr
         (host, port) of a tracker to register with.
     key
@@ -232,15 +230,12 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 9091,
         port_end: int = 9199,
-        is_proxy: bool = False,
         tracker_addr: str | tuple[str, int] | None = None,
         key: str = "",
         custom_addr: str | None = None,
         silent: bool = False,
         session_seconds: float = 0.0,
     ) -> None:
-        if is_proxy:
-            raise ValueError("is_proxy must be False: tvmrt has no proxy; use ssh -R or a VPN")
         log = str if silent else (lambda line: print(line, file=sys.stderr, flush=True))
         options = port_end, tracker_addr, key, custom_addr, session_seconds, log
         listener = Listener(host, port, *options)
