@@ -99,15 +99,20 @@ uint32_t %(prefix)s_guard_products;
 void %(prefix)s_guard_expect(%(parameters)s) {
   const uint8_t *b = (const uint8_t *)x;
   const uint32_t *c = columns;
-  for (; n >= 4; n -= 4, b += 4, c += 4) {
 #if GUARD_HELIUM
-    const uint32x4_t bytes = veorq_u32(vldrbq_u32(b), vdupq_n_u32(flip));
-    total = vmladavaq_u32(total, bytes, vldrwq_u32(c));
+  const uint32x4_t flips = vdupq_n_u32(flip);
+  for (; n >= 16; n -= 16, b += 16, c += 16) {
+    total = vmladavaq_u32(total, veorq_u32(vldrbq_u32(b), flips), vldrwq_u32(c));
+    total = vmladavaq_u32(total, veorq_u32(vldrbq_u32(b + 4), flips), vldrwq_u32(c + 4));
+    total = vmladavaq_u32(total, veorq_u32(vldrbq_u32(b + 8), flips), vldrwq_u32(c + 8));
+    total = vmladavaq_u32(total, veorq_u32(vldrbq_u32(b + 12), flips), vldrwq_u32(c + 12));
+  }
 #else
+  for (; n >= 4; n -= 4, b += 4, c += 4) {
     total += (b[0] ^ flip) * c[0] + (b[1] ^ flip) * c[1];
     total += (b[2] ^ flip) * c[2] + (b[3] ^ flip) * c[3];
-#endif
   }
+#endif
   for (; n > 0; --n) total += (*b++ ^ flip) * *c++;
   %(prefix)s_guard_products = 0u - total;
 }

@@ -127,13 +127,17 @@ extern uint32_t TVMRT_MICRO_CHECKSUM;
 /*! \brief Add sums of channels to the checksum. */
 static inline void tvmrt_micro_add_to_checksum(const int32_t* sums, int32_t channels) {
   uint32_t total = TVMRT_MICRO_CHECKSUM;
-  for (; channels >= 4; channels -= 4, sums += 4) {
 #if TVMRT_MICRO_CAN_MVE
-    total = (uint32_t)vaddvaq_s32((int32_t)total, vldrwq_s32(sums));
-#else
-    total += (uint32_t)sums[0] + (uint32_t)sums[1] + (uint32_t)sums[2] + (uint32_t)sums[3];
-#endif
+  for (; channels >= 16; channels -= 16, sums += 16) {
+    const int32x4_t low = vaddq_s32(vldrwq_s32(sums), vldrwq_s32(sums + 4));
+    const int32x4_t high = vaddq_s32(vldrwq_s32(sums + 8), vldrwq_s32(sums + 12));
+    total = (uint32_t)vaddvaq_s32((int32_t)total, vaddq_s32(low, high));
   }
+#else
+  for (; channels >= 4; channels -= 4, sums += 4) {
+    total += (uint32_t)sums[0] + (uint32_t)sums[1] + (uint32_t)sums[2] + (uint32_t)sums[3];
+  }
+#endif
   for (; channels > 0; channels--) total += (uint32_t)*sums++;
   TVMRT_MICRO_CHECKSUM = total;
 }
