@@ -22,37 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPILER = "python/tvmrt/compiler"
+sys.path.insert(0, str(ROOT / "tests" / "selection"))
 
-
-@dataclass(frozen=True)
-class Package:
-    """Sources that are changed, and the tests of them, nearest folders first."""
-
-    sources: Sequence[str]
-    tests: Sequence[str]
-
-
-PACKAGES = {
-    "ir": Package([f"{COMPILER}/ir/**/*.py"], ["tests/python/ir", "tests/python/dims"]),
-    "transform": Package([f"{COMPILER}/transform/*.py"], ["tests/python/transform"]),
-    "planner": Package([f"{COMPILER}/planner/*.py"], ["tests/python/planner"]),
-    "frontend": Package(
-        [f"{COMPILER}/frontend/**/*.py"], ["tests/python/frontend", "tests/python/ops"]
-    ),
-    "codegen": Package(
-        [f"{COMPILER}/codegen/**/*.py"], ["tests/python/codegen", "tests/python/kernels"]
-    ),
-    "partition": Package([f"{COMPILER}/partition/*.py"], ["tests/python/devices"]),
-    "kernels": Package(["include/tvm/runtime/kernels/**/*.h"], ["tests/python/kernels"]),
-    "src_runtime": Package(
-        ["src_runtime/**/*.c", "src_backend/*.c"], ["tests/python/runtime", "tests/compat"]
-    ),
-    "readers": Package(
-        [f"src_runtime/{name}.c" for name in ("base/*", "firmware/graph/*", "executors/graph*")],
-        ["tests/compat", "tests/python/fuzz", "tests/python/runtime"],
-    ),
-}  # fmt: skip
+from packages import PACKAGES, tests_of  # noqa: E402
 
 SWAPS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+",
@@ -159,14 +131,6 @@ def _is_syntax(text: str, match: re.Match[str], suffix: str) -> bool:
     before, after = text[match.start() - 1], text[match.end() : match.end() + 1]
     spaced = before == " " and after == " "
     return not (match.group().isdigit() or match.group() in ("min", "max") or spaced)
-
-
-def tests_of(package: Package, path: Path) -> list[str]:
-    """Return the files of tests, those with a word of the source file's name first."""
-    words = {word for word in path.stem.split("_") if len(word) > 2}
-    files = [p for folder in package.tests for p in sorted((ROOT / folder).rglob("test_*.py"))]
-    near = {p: len(words & {*p.stem.split("_")}) for p in files}
-    return [str(p.relative_to(ROOT)) for p in sorted(files, key=lambda p: -near[p])]
 
 
 def is_noticed(tests: Sequence[str], seconds: float) -> bool:
