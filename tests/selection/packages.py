@@ -21,7 +21,9 @@ class Package:
 PACKAGES = {
     "ir": Package([f"{COMPILER}/ir/**/*.py"], ["tests/python/ir", "tests/python/dims"]),
     "transform": Package([f"{COMPILER}/transform/*.py"], ["tests/python/transform"]),
-    "planner": Package([f"{COMPILER}/planner/*.py"], ["tests/python/planner", "tests/python/transform"]),
+    "planner": Package(
+        [f"{COMPILER}/planner/*.py"], ["tests/python/planner", "tests/python/transform"]
+    ),
     "frontend": Package(
         [f"{COMPILER}/frontend/**/*.py"], ["tests/python/frontend", "tests/python/ops"]
     ),

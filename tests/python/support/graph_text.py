@@ -1,8 +1,8 @@
 """Graphs from text, in the form that ``tvmrt.compiler.ir.printer`` prints.
 
 The types of results may be left out; those given are compared with those that the operators
-compute. ``const %w: float32[2, 2] = 1`` has this number everywhere, ``const %w = dequantize(%q, %s, %z)``
-what the operator computes.
+compute. ``const %w: float32[2, 2] = 1`` has this number everywhere, ``const %w = dequantize(%q,
+%s, %z)`` what the operator computes.
 """
 
 from __future__ import annotations

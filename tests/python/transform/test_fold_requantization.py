@@ -57,28 +57,6 @@ class Case:
         return self.graph.nodes
 
 
-@pytest.mark.parametrize(("bounds", "to"), [((-9, -9, 127), "int8"), ((4, 0, 200), "uint8")])
-def test_a_chain_becomes_one_product(bounds, to):
-    case = Case()
-    (node,) = case.folded(case.to_bytes(case.scaled(), *bounds, to))
-    assert (node.attrs["rounding"], node.attrs["to"]) == ("twice", to)
-    assert tuple(node.attrs[k] for k in ("y_zero", "low", "high")) == bounds
-    assert (node.inputs[2].data == float(M.flat[0]) * 2.0**-38).all()
-
-
-@pytest.mark.parametrize(
-    "reason", ["sums reach 2 ** 30", "left shift", "sums are read", "scaled is read", "no minimum"]
-)
-def test_a_chain_stays_if(reason):
-    case = Case(bias=(1 << 30) - 1 if reason == "sums reach 2 ** 30" else 0)
-    scaled = case.scaled(e=E + 8) if reason == "left shift" else case.scaled()
-    y = case.to_bytes(scaled, low=None if reason == "no minimum" else -9)
-    more = {"sums are read": case.sums, "scaled is read": scaled}
-    nodes = case.folded(y, *([more[reason]] if reason in more else []))
-    assert nodes[0].attrs["to"] == "int32"
-    assert "fixed_scale" in {node.op for node in nodes}
-
-
 def test_an_all_zero_multiplier_gives_the_zero_point():
     case = Case()
     m, e = M.copy(), E.copy()
