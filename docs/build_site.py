@@ -2,9 +2,9 @@
 
 The pages go to a folder with the name of the version; other versions in FOLDER stay
 (``site_versions.py``). Pages of the core keep their paths; pages of plug-ins go to their paths on
-the site (``site_pages.py``). mkdocs fails at the first broken link. mkdocstrings fills in the page
-of the Python API from the docstrings of the package. The site needs no network and no server
-(``site_scripts.py``).
+the site (``site_pages.py``); reference pages are generated (``generate_reference.py``). mkdocs
+fails at the first broken link. mkdocstrings fills in the page of the Python API from the docstrings
+of the package. The site needs no network and no server (``site_scripts.py``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import generate_reference
 import site_pages
 import site_scripts
 import site_tabs
@@ -42,20 +43,24 @@ def lay_out(pages: Path) -> None:
             for path in sorted((ROOT / top).rglob("*"))
             if path.is_file() and path.suffix in SHOWN and "__pycache__" not in path.parts
         ]
-    plugins = site_pages.plugin_pages()
+    texts = {source: make() for source, make in generate_reference.pages().items()}
     for path in sources:
         source = path.relative_to(ROOT).as_posix()
-        site_path = site_pages.MOVED.get(source, source)
-        target = pages / site_path
-        target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            text = site_tabs.as_tabs(path.read_text(encoding="utf-8"))
-            text = site_pages.adapt_links(text, source, site_path, plugins)
-            target.write_text(text, encoding="utf-8")
+            texts[source] = path.read_text(encoding="utf-8")
         else:
-            shutil.copy(path, target)
-    for page in plugins:
-        append(pages / page.site_path, site_pages.adapted(page, plugins))
+            (pages / source).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, pages / source)
+    plugins = site_pages.plugin_pages()
+    of_plugins = {page.source: page for page in plugins}
+    for source, text in texts.items():
+        if source not in of_plugins:
+            site_path = site_pages.MOVED.get(source, source)
+            shown = site_pages.adapt_links(site_tabs.as_tabs(text), source, site_path, plugins)
+            append(pages / site_path, shown)
+    for source, page in of_plugins.items():
+        text = texts.get(source) or (ROOT / source).read_text(encoding="utf-8")
+        append(pages / page.site_path, site_pages.adapted(text, page, plugins))
     append(pages / "docs" / "reference" / "python.md", option_sections())
     site_scripts.copy(pages)
 
@@ -93,9 +98,12 @@ def package_root(folder: Path) -> Path:
     if package != ROOT / "python" / "tvmrt":
         return package.parent
     joined = folder / "sources" / "tvmrt"
-    for path in (package, *ROOT.glob("plugins/*/public")):
+    parts = {path: joined for path in (package, *ROOT.glob("plugins/*/public"))}
+    for path in ROOT.glob("plugins/*/python"):
+        parts[path] = joined / "plugins" / path.parent.name
+    for path, target in parts.items():
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(path, joined, ignore=ignored, dirs_exist_ok=True)
+        shutil.copytree(path, target, ignore=ignored, dirs_exist_ok=True)
     return joined.parent
 
 

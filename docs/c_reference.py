@@ -18,7 +18,7 @@ GROUPS = {
 
 HEAD = """# The C interface
 
-`docs/generate_reference.py` makes this page from the comments of `include/tvm/runtime`. The headers
+This page is made from the comments of `include/tvm/runtime`. The headers
 are C99 and valid C++; [C++ headers](../how-to/cpp.md) add typed wrappers.
 [A program in C](../../examples/c_program/README.md) is a complete example, and
 [ABI stability](abi-stability.md) lists what does not change.

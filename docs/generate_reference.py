@@ -1,10 +1,10 @@
-"""Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
+"""Reference pages that are made from the sources, for the site (``build_site.py``).
 
-The pages in ``docs/reference`` and their sources: ``command-line.md``: the help of the commands;
-``json.md``: the schemas of the output; ``c.md``: headers; ``operators.md``: the operators'
-contracts; ``plugin-sdk.md``: what plug-ins import. Plug-ins have a page of their commands in their
-folder ``docs``. A file ``reference_pages.py`` there defines more pages (``PAGES``). A C header with
-names of operators is made from the contracts, too. A test fails if a file is out of date.
+``python docs/generate_reference.py [FOLDER]`` writes them as Markdown below ``out``: ``c.md`` from
+the headers, ``command-line.md`` from the help of the commands, ``json.md`` from the schemas of the
+output, ``onnx-operators.md`` from the tests of onnx, ``operators.md`` from the contracts of the
+operators, ``plugin-sdk.md`` from what plug-ins import. A plug-in defines more pages in ``PAGES`` of
+its ``docs/reference_pages.py``. In the repository, ``docs/reference/generated.md`` stands for them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 
@@ -23,7 +23,6 @@ import json_reference
 import operator_reference
 import sdk_reference
 
-from tvmrt import plugin
 from tvmrt.cli import app
 from tvmrt.cli.option_groups import GROUPS, group_of
 from tvmrt.units import BYTES, FRACTION, SECONDS
@@ -32,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 
 HEAD = """# The command line
 
-`docs/generate_reference.py` makes this page from the help texts of `tvmrt COMMAND --help`.
+This page has the texts of `tvmrt COMMAND --help-all`, also for the commands of plug-ins.
 
 Commands print text, or with `--json` one JSON object with a [schema](json.md). Progress is shown on
 standard error if it is a terminal. Exit codes:
@@ -53,15 +52,6 @@ Values with a unit have these forms; a plain time is in seconds:
 {units}
 
 Set `TVMRT_TRACEBACK=1` to print the Python traceback of an error.
-
-Commands of plug-ins are listed in their folders, `plugins/<name>/docs/command-line.md`. The site
-has all commands on this page.
-"""
-
-PLUGIN_HEAD = """# Commands of the plug-in {name}
-
-`docs/generate_reference.py` makes this page. On the site it is part of the page \
-[The command line](../../../docs/reference/command-line.md).
 """
 
 
@@ -113,71 +103,58 @@ def _wrap(paragraph: str) -> str:
     return textwrap.fill(" ".join(paragraph.split()), 100)
 
 
-def _commands() -> dict[str, click.Command]:
+def commands() -> dict[str, click.Command]:
     """Return all commands, by their names."""
     context = click.Context(app.group, info_name="tvmrt")
-    commands = {}
+    found = {}
     for name in app.group.list_commands(context):
         command = app.group.get_command(context, name)
-        commands[name] = command
+        found[name] = command
         if isinstance(command, click.Group):
             names = dict.fromkeys([*command.commands, *command.list_commands(context)])
-            commands |= {f"{name} {sub}": command.get_command(context, sub) for sub in names}
-    return commands
-
-
-def _command_page(head: str, names: Iterable[str]) -> str:
-    commands = _commands()
-    sections = [_section(name, commands[name]) for name in names]
-    return "\n\n".join([head.rstrip(), *sections]) + "\n"
+            found |= {f"{name} {sub}": command.get_command(context, sub) for sub in names}
+    return found
 
 
 def command_line() -> str:
-    """Return the page of the command line: the commands that no plug-in adds."""
-    added = plugin.keys("commands")
+    """Return the page of the command line."""
     units = "\n".join(f"| {unit.kind} | {unit.forms} |" for unit in (BYTES, SECONDS, FRACTION))
-    return _command_page(
-        HEAD.replace("{units}", units), (name for name in _commands() if name not in added)
-    )
+    sections = [_section(name, command) for name, command in commands().items()]
+    return "\n\n".join([HEAD.replace("{units}", units).rstrip(), *sections]) + "\n"
+
+
+def onnx_operators() -> str:
+    """Return the page of ONNX's operators, which takes half a minute."""
+    sys.path.insert(0, str(ROOT / "tests" / "python" / "onnx_suite"))
+    return str(import_module("operator_table").page())
 
 
 PAGES = {
     "c.md": c_reference.page,
     "command-line.md": command_line,
     "json.md": json_reference.page,
+    "onnx-operators.md": onnx_operators,
     "operators.md": operator_reference.page,
     "plugin-sdk.md": sdk_reference.page,
 }
 
 
-def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
-    """Return the generated pages of a plug-in, by file name."""
-    result: dict[str, Callable[[], str]] = {}
-    file = folder / "docs" / "reference_pages.py"
-    if file.is_file():
-        result.update(run_path(str(file)).get("PAGES", {}))
-    used = {name.replace("-", "_"): each for name, each in plugin.plugins().items()}
-    if folder.name in used and (commands := list(used[folder.name].commands)):
-        head = PLUGIN_HEAD.format(name=folder.name)
-        result["command-line.md"] = partial(_command_page, head, commands)
-    return result
-
-
 def pages() -> dict[str, Callable[[], str]]:
-    """Return the functions that generate the pages, by path in the repository."""
+    """Return the functions that generate the pages, by the paths that links start from."""
     result = {f"docs/reference/{name}": make for name, make in PAGES.items()}
-    for folder in sorted(ROOT.glob("plugins/*")):
-        made = plugin_pages(folder)
-        result |= {f"plugins/{folder.name}/docs/{name}": make for name, make in made.items()}
+    for file in sorted(ROOT.glob("plugins/*/docs/reference_pages.py")):
+        folder = file.parent.relative_to(ROOT).as_posix()
+        result |= {f"{folder}/{name}": make for name, make in run_path(str(file))["PAGES"].items()}
     return result
 
 
 def main() -> None:
-    """Write every page below the folder named on the command line, or where they belong."""
-    top = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    """Write every page below the folder named on the command line, or below ``out``."""
+    top = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "out"
     for name, make in pages().items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(make(), encoding="utf-8")
+        print(top / name)
 
 
 if __name__ == "__main__":

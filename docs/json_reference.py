@@ -9,7 +9,7 @@ from tvmrt.cli.schemas import form_of, names, tag
 
 HEAD = """# JSON output
 
-`docs/generate_reference.py` makes this page from the schemas that `tvmrt schema NAME` prints.
+This page is made from the schemas that `tvmrt schema NAME` prints.
 
 With `--json` a command prints one JSON object on standard output and nothing else. Its member
 `schema` has the name and version of the schema. The version changes when a member is removed or

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.reduction import ArgReduce, ReduceOp
 
 HEAD = """# The operators between ONNX and C
 
-`docs/generate_reference.py` makes this page from the contracts in `python/tvmrt/compiler/ir/`.
+This page is made from the contracts in `python/tvmrt/compiler/ir/`.
 Every node is checked against its contract when it is created and after each pass. Devices and code
 generators receive these operators; `tvmrt compile --explain` shows them for a network. `ir_version`
 in the text of a region has their version. It changes when an operator is removed or changes its

@@ -13,7 +13,7 @@ from tvmrt.compiler import sdk
 
 HEAD = """# What plug-ins import of the compiler
 
-`docs/generate_reference.py` makes this page from `tvmrt.compiler.sdk`.
+This page is made from `tvmrt.compiler.sdk`.
 [Plug-ins](../how-to/write-a-plugin.md) import these names from its modules, such as
 `from tvmrt.compiler.sdk.graph import Node`. `help(Node)` shows the whole text.
 """

@@ -17,7 +17,7 @@ onnxruntime runs without its optimiser. An element is right if one of these hold
 5. onnxruntime has NaN there: which operators keep a NaN differs, and is tested by itself.
 6. It is an integer, 0 or a bound of its type, and the network is one operator of ``BOUNDED``: ONNX
    leaves floats beyond an integer type open. They become its bounds and NaN 0, as
-   docs/reference/operators.md says; onnxruntime takes what the processor gives.
+   the contract of its Cast says; onnxruntime takes what the processor gives.
 7. onnxruntime gives no element, and the network is one operator of ``FOLDING``: it folds an axis of
    no element to none, where ONNX has one with the operator's neutral element. The numbers that ONNX
    gives are held by tests of their own.

@@ -13,7 +13,7 @@ Networks optimised or quantised by onnxruntime contain these operators: its tran
 sessions (`optimized_model_filepath`, up to `ORT_ENABLE_EXTENDED`) write them. A plain ONNX file is
 just as fast, because tvmrt fuses operators itself.
 
-`docs/generate_reference.py` makes this page from the contracts in
+This page is made from the contracts in
 `plugins/onnx_microsoft/python/operators/`, which have the inputs and attributes of each operator
 with their types. Any other input or attribute is rejected by name, and all unknown operators of a
 network are listed together. Half precision is computed in float32.

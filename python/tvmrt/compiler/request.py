@@ -2,7 +2,7 @@
 
 The signature and the docstring of ``tvmrt.compile`` and ``tvmrt.load``, the command line with its
 help and completion, the type stub (``python docs/option_types.py``), the reference pages
-(``python docs/generate_reference.py``), the cache key, the manifest and the checks are made from
+(``docs/generate_reference.py``), the cache key, the manifest and the checks are made from
 the rows; ``option_rules.py`` has the valid combinations of several options. To add an option, add a
 row here and read the field of the request where it takes effect. This module imports nothing slow,
 because the help of commands needs it.

@@ -11,7 +11,6 @@ import pytest
 from markdown_pages import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
-import c_reference
 import site_pages
 import site_tabs
 import site_versions
@@ -32,8 +31,23 @@ def test_every_page_is_once_in_the_navigation():
     sources |= {shown: source for source, shown in site_pages.MOVED.items()}
     here = (here - site_pages.MOVED.keys()) | sources.keys()
     assert not here - set(NAV), "put these into the nav of docs/mkdocs.yml"
-    assert not [page for page in NAV if not (ROOT / sources.get(page, page)).is_file()]
+    shown = {sources.get(page, page) for page in NAV} - set(site_pages.GENERATED.values())
+    assert not [page for page in shown if not (ROOT / page).is_file()]
     assert len(NAV) == len(set(NAV))
+
+
+def test_site_has_at_most_seven_tabs():
+    assert 3 < len(re.findall(r"^  - ", CONFIG.partition("\nnav:\n")[2], re.MULTILINE)) <= 7
+
+
+def test_index_by_task_links_to_every_page_of_a_plugin():
+    index = site_pages.adapt_links(
+        (ROOT / "docs" / "README.md").read_text(encoding="utf-8"),
+        "docs/README.md", "docs/README.md", PLUGIN_PAGES,
+    )  # fmt: skip
+    pages = {page.site_path for page in PLUGIN_PAGES if page.source != page.site_path}
+    linked = {f"docs/{path}" for path in re.findall(r"\]\(([^)#]+\.md)", index)}
+    assert pages - linked == set()
 
 
 @pytest.fixture
@@ -56,11 +70,11 @@ def tree(tmp_path):
 
 
 def test_plugin_pages_end_their_sections(tree):
-    config = "a: b\nnav:\n  - A:\n      - x: y.md\n  - Plug-ins:\n      - z: z.md\n  - B:\n"
+    config = "a: b\nnav:\n  - A:\n      - Plug-ins:\n          - z: z.md\n      - x: y.md\n  - B:\n"
     assert site_pages.navigation(config, site_pages.plugin_pages(tree)) == (
-        "a: b\nnav:\n  - A:\n      - x: y.md\n      - Use: docs/how-to/use.md\n  - Plug-ins:\n"
-        "      - z: z.md\n      - mine: plugins/mine/README.md\n  - B:\n"
-        "      - List: docs/reference/list.md\n"
+        "a: b\nnav:\n  - A:\n      - Plug-ins:\n          - z: z.md\n"
+        "          - mine: plugins/mine/README.md\n      - x: y.md\n"
+        "      - Use: docs/how-to/use.md\n  - B:\n      - List: docs/reference/list.md\n"
     )
     with pytest.raises(ValueError, match=r"list\.md: the site has no section B"):
         site_pages.navigation(config.removesuffix("  - B:\n"), site_pages.plugin_pages(tree))
@@ -70,7 +84,8 @@ def test_page_named_like_a_reference_page_is_part_of_it(tree):
     pages = site_pages.plugin_pages(tree)
     (page,) = [page for page in pages if page.source == "plugins/mine/docs/names.md"]
     assert page.site_path == "docs/reference/names.md"
-    assert site_pages.adapted(page, pages, tree) == "\n## Mine\n\n[a](../how-to/use.md)\n"
+    text = (tree / page.source).read_text(encoding="utf-8")
+    assert site_pages.adapted(text, page, pages, tree) == "\n## Mine\n\n[a](../how-to/use.md)\n"
 
 
 @pytest.mark.parametrize(
@@ -84,23 +99,20 @@ def test_page_named_like_a_reference_page_is_part_of_it(tree):
             "![a](../../../docs/images/x.png) [b](list.md) [c](#d) [e](https://f.org/g.md)",
             "![a](../images/x.png) [b](../reference/list.md) [c](#d) [e](https://f.org/g.md)",
         ),
+        (
+            "README.md",
+            None,
+            "[a](docs/reference/generated.md#c-interface)",
+            "[a](docs/reference/c.md)",
+        ),
         ("README.md", None, "[`a` b](plugins/gone/docs/x.md) ![c](plugins/gone/d.png)", "`a` b "),
         ("README.md", None, "```\n[a](plugins/gone/x.md)\n```", "```\n[a](plugins/gone/x.md)\n```"),
     ],
-    ids=["to a plug-in", "from the top", "of a plug-in", "deleted", "code"],
+    ids=["to a plug-in", "from the top", "of a plug-in", "generated", "deleted", "code"],
 )
 def test_links_lead_to_pages_of_the_site(tree, source, place, text, shown):
     pages = site_pages.plugin_pages(tree)
     assert site_pages.adapt_links(text, source, place or source, pages, tree) == shown
-
-
-def test_the_c_page_has_every_function_of_the_headers_that_it_names():
-    text = c_reference.page()
-    for names in c_reference.GROUPS.values():
-        for name in names:
-            header = (c_reference.HEADERS / name).read_text(encoding="utf-8")
-            for function in re.findall(r"^TVM_DLL [\w *]+?(\w+)\(", header, re.MULTILINE):
-                assert f"{function}(" in text, f"{name}: {function}"
 
 
 def test_the_names_of_the_python_page_exist_and_have_docstrings():

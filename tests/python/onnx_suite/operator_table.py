@@ -1,47 +1,46 @@
-"""Generate the page of ONNX operators: ``python tests/python/onnx_suite/operator_table.py``.
+"""The reference page of ONNX operators, which ``docs/generate_reference.py`` writes.
 
-Write ``docs/reference/onnx-operators.md``, or the given path. Everything is measured: versions come
-from the installed onnx, passing cases from its tests and ``not_passing.json``; element types and
-boards from compiling the operator's cases, errors from ``docs/reference/accuracy.md``.
+Everything is measured: versions come from the installed onnx, passing cases from its tests and
+``not_passing.json``; element types and boards from compiling the operator's cases, errors from
+``docs/reference/accuracy.md``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import onnx
+from batched import Values, with_needed_values
 from onnx import TensorProto
 from onnx.backend.test import loader
 
 import tvmrt
-from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.frontend.onnx.registry import find
 from tvmrt.compiler.frontend.onnx.unsupported_operators import refuse
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[2] / "docs" / "reference"
-PAGE = DOCS / "onnx-operators.md"
 BOARD = "cortex-m4"
 TRIED = 3  # maximum cases per operator for the types and boards columns
 
 HEAD = f"""# The operators of ONNX
 
-`tests/python/onnx_suite/operator_table.py` makes this page from the test cases of onnx
-{onnx.__version__}. [The internal operators](operators.md) have their own page; see also
+This page is made from the test cases of onnx {onnx.__version__}.
+[The internal operators](operators.md) have their own page; see also
 [add an operator](../how-to/add-an-operator.md).
 
 - versions: opsets that changed the definition of the operator. All are supported; opsets 1 to 6 are
   converted to 7 first.
 - types: supported element types of the first operand; `all` if these are all that ONNX allows.
-- boards: whether the cases compile for microcontrollers, tried with `{BOARD}`.
+- boards: whether the cases compile for microcontrollers, tried with `{BOARD}`; shapes and
+  axes that are inputs have fixed values (`--value`).
 - cases: number of ONNX's test cases that pass, including those of expanded forms. `own` marks
   operators without ONNX test cases, covered by tests of tvmrt only; types and boards are not tried.
 - ULPs: the largest error in float32, from [accuracy](accuracy.md). Empty if the operator only moves
@@ -66,10 +65,11 @@ Key = tuple[str, str]
 
 
 class Case(NamedTuple):
-    """An ONNX test case."""
+    """An ONNX test case, with inputs of a run by name."""
 
     name: str
     model: onnx.ModelProto
+    inputs: Mapping[str, Any]
 
 
 def cases_by_operator() -> dict[Key, list[Case]]:
@@ -81,7 +81,9 @@ def cases_by_operator() -> dict[Key, list[Case]]:
     found = defaultdict(list)
     for case in loaded:
         key = whole.get(re.sub(r"_expanded.*", "", case.name)) or _operator(case.model)
-        found[key].append(Case(case.name, case.model))
+        values = case.data_sets[0][0] if case.data_sets else ()
+        inputs = {info.name: value for info, value in zip(case.model.graph.input, values)}
+        found[key].append(Case(case.name, case.model, inputs))
     return dict(found)
 
 
@@ -135,13 +137,22 @@ def _retyped(case: Case, schema: onnx.defs.OpSchema, name: str) -> Iterator[onnx
         yield model
 
 
-def _imports(models: Iterable[onnx.ModelProto]) -> bool:
-    for model in models:
-        try:
-            return import_model(model) is not None
-        except Exception:
-            continue
-    return False
+def _accepts(make: Callable[[Values], object], case: Case) -> bool:
+    """Tell whether ``make`` succeeds, with the values of the inputs that the compiler asks for."""
+    try:
+        with_needed_values(make, case.inputs)
+    except Exception:
+        return False
+    return True
+
+
+def _imports(model: onnx.ModelProto, case: Case) -> bool:
+    return _accepts(lambda values: import_model(model, values=values), case)
+
+
+def _compiles(case: Case) -> bool:
+    options = {"target": BOARD, "executor": "aot", "interface_api": "c"}
+    return _accepts(lambda values: tvmrt.compile(case.model, **options, values=values), case)
 
 
 def types(passing: Sequence[Case], schema: onnx.defs.OpSchema) -> str:
@@ -155,7 +166,12 @@ def types(passing: Sequence[Case], schema: onnx.defs.OpSchema) -> str:
     taken = [
         name
         for name in allowed
-        if name in own or any(_imports(_retyped(case, schema, name)) for case in passing[:TRIED])
+        if name in own
+        or any(
+            _imports(model, case)
+            for case in passing[:TRIED]
+            for model in _retyped(case, schema, name)
+        )
     ]
     if taken and taken == allowed:
         return "all"
@@ -169,18 +185,6 @@ def _in_families(names: Iterable[str]) -> Iterator[str]:
             left = [name for name in left if name not in members]
             left.append(word)
     return iter(sorted(left))
-
-
-def _compiles(case: Case, **options: object) -> CompiledLibrary | None:
-    try:
-        return tvmrt.compile(case.model, **options)
-    except Exception:
-        return None
-
-
-def on_boards(passing: Sequence[Case]) -> bool:
-    options = {"target": BOARD, "executor": "aot", "interface_api": "c"}
-    return any(_compiles(case, **options) for case in passing[:TRIED])
 
 
 def errors() -> dict[str, str]:
@@ -204,7 +208,7 @@ def row(schema: onnx.defs.OpSchema, cases: Sequence[Case], missing: set[str], ul
         f"`{schema.name}`",
         ", ".join(map(str, versions)),
         types(tried, schema) if known else "refused",
-        "yes" if on_boards(tried) else "no" if tried else "",
+        "yes" if any(map(_compiles, tried[:TRIED])) else "no" if tried else "",
         f"{len(passing)} of {len(cases)}" if cases else "own" if known else "",
         ulps,
     ]
@@ -244,13 +248,3 @@ def page() -> str:
         if of_domain:
             parts.append(_section(domain, of_domain, cases))
     return "\n\n".join(parts) + "\n"
-
-
-def main() -> None:
-    """Write the page."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
-    path.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
