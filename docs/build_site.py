@@ -4,13 +4,16 @@ The pages go to a folder with the name of the version; other versions in FOLDER 
 (``site_versions.py``). Pages of the core keep their paths; pages of plug-ins go to their paths on
 the site (``site_pages.py``); reference pages are generated (``generate_reference.py``). mkdocs
 fails at the first broken link. mkdocstrings fills in the page of the Python API from the docstrings
-of the package. The site needs no network and no server (``site_scripts.py``).
+of the package. The site needs no network and no server (``site_scripts.py``). ``llms.txt`` lists
+its pages for programs (``site_llms.py``). ``TVMRT_SITE_URL`` is the address where the site will be,
+for previews of links to it.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 import generate_reference
+import site_llms
 import site_pages
 import site_scripts
 import site_tabs
@@ -29,6 +33,7 @@ from tvmrt.compiler import option_rules, request
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = Path(__file__).with_name("mkdocs.yml")
+SITE = Path(__file__).with_name("site")
 TOPS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 PLAIN = ("LICENSE", "CITATION.cff")  # what pages link to besides
 SHOWN = (".md", ".c", ".h", ".py", ".png", ".svg", ".json", ".ipynb", "")  # "" for a Makefile
@@ -51,6 +56,7 @@ def lay_out(pages: Path) -> None:
         else:
             (pages / source).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, pages / source)
+    texts["README.md"] = landing(texts["README.md"])
     plugins = site_pages.plugin_pages()
     of_plugins = {page.source: page for page in plugins}
     for source, text in texts.items():
@@ -63,6 +69,12 @@ def lay_out(pages: Path) -> None:
         append(pages / page.site_path, site_pages.adapted(text, page, plugins))
     append(pages / "docs" / "reference" / "python.md", option_sections())
     site_scripts.copy(pages)
+
+
+def landing(readme: str) -> str:
+    """Return the first page of the site: README.md with its first paragraph as a banner."""
+    _, lead, rest = readme.split("\n\n", 2)
+    return (SITE / "hero.txt").read_text(encoding="utf-8").replace("LEAD", lead) + rest
 
 
 def option_sections() -> str:
@@ -114,11 +126,15 @@ def build(folder: Path, site: Path) -> int:
     lay_out(pages)
     config = folder / CONFIG.name
     text = CONFIG.read_text(encoding="utf-8")
-    config.write_text(site_pages.navigation(text, site_pages.plugin_pages()), encoding="utf-8")
+    text = site_pages.navigation(text, site_pages.plugin_pages())
+    config.write_text(text, encoding="utf-8")
+    url = os.environ.get("TVMRT_SITE_URL", "")
     environment = {
         **os.environ,
         "TVMRT_SITE": str(site),
         "TVMRT_SITE_PAGES": str(pages),
+        "TVMRT_SITE_THEME": str(SITE / "theme"),
+        "TVMRT_SITE_URL": url and f"{url.rstrip('/')}/{tvmrt.__version__}/",
         "TVMRT_SITE_SOURCES": str(package_root(folder)),
         "NO_MKDOCS_2_WARNING": "1",
     }
@@ -126,6 +142,8 @@ def build(folder: Path, site: Path) -> int:
     code = subprocess.run(command, env=environment, check=False).returncode
     if code == 0:
         site_scripts.finish(site)
+        description = re.search(r"(?m)^site_description: (.*)", text)
+        site_llms.write(site, pages, text.partition("\nnav:\n")[2], description[1])
     return code
 
 

@@ -3,6 +3,7 @@
 ::
 
     site/index.html      leads to the newest version
+    site/llms.txt        the pages of the newest version, for programs
     site/versions.json   the list, in the format of mike
     site/versions.js     the list for pages opened from a folder
     site/0.3.0/          pages of a version
@@ -83,6 +84,10 @@ def update_list(site: Path) -> None:
     ]
     _write(site / "versions.js", f"globalThis.TVMRT_VERSIONS = {json.dumps(with_pages)};\n")
     address = f"{quote(newest)}/index.html"
+    listed = site / newest / "llms.txt"
+    if listed.is_file():
+        text = listed.read_text(encoding="utf-8")
+        _write(site / "llms.txt", text.replace("](", f"]({quote(newest)}/"))
     _write(site / "index.html", _REDIRECT.format(address=address, version=newest))
 
 

@@ -23,7 +23,6 @@ def _targets(text: str) -> list[str]:
 def test_links_become_labels_without_an_address():
     text = described(README, None)
     assert not [target for target in _targets(text) if not target.startswith("http")]
-    assert "```mermaid" not in text
     assert "<!--" not in text
     assert "| tutorial | a network from ONNX to right answers" in text
     assert "*The report of the digits network" in text
@@ -47,6 +46,7 @@ def test_links_lead_to_existing_files_with_an_address():
     ("text", "expected"),
     [
         ("[a `x[0]` b](c/d.md#e)", "a `x[0]` b"),
+        ("a\n\n```mermaid\nflowchart LR\n```\n\nb\n", "a\n\nb\n"),
         ("[out](https://other.org/x) [here](#there)", "[out](https://other.org/x) [here](#there)"),
         ("```sh\n[not](a-link)\n```\n", "```sh\n[not](a-link)\n```\n"),
         ("a\n\n<!-- not run: it\n is -->\n```sh\nb\n```\n", "a\n\n```sh\nb\n```\n"),

@@ -35,7 +35,8 @@ pytestmark = [
 ]
 PAGES = (  # with tabs, diagrams, code and many tables
     "index.html",
-    "docs/overview.html",
+    "docs/all-pages.html",
+    "docs/reference/command-line.html",
     "docs/explanation/architecture.html",
     "docs/how-to/firmware.html",
     "docs/reference/limits.html",
@@ -141,16 +142,52 @@ def test_tabs_and_dark_mode_switch(browser, address):
     page = watched.page
     page.goto(f"{address}/index.html")
     labels = page.locator(".tabbed-labels label")
-    assert labels.all_inner_texts() == ["Python", "C", "Microcontroller"]
+    assert labels.all_inner_texts() == ["Python", "C", "Command line", "Microcontroller"]
     assert not page.is_visible("text=qemu-system-arm -machine")
-    labels.nth(2).click()
+    labels.nth(3).click()
     assert page.is_visible("text=qemu-system-arm -machine")
     light = page.evaluate(GROUND)
+    page.click("label[title=Light]")
     page.click("label[title=Dark]")
     page.wait_for_function(f"{GROUND} !== '{light}'")
     page.reload()
     assert page.evaluate(GROUND) != light, "the choice is kept"
     assert not watched.wrong
+
+
+def test_colours_follow_the_system_until_the_reader_chooses(browser, address):
+    page = chromium.Watched(browser).page
+    page.goto(f"{address}/index.html")
+    light = page.evaluate(GROUND)
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    assert page.evaluate(GROUND) != light
+
+
+def test_first_page_says_what_it_is_for(browser, site):
+    watched = chromium.Watched(browser)
+    page = watched.page
+    page.goto((site / "index.html").as_uri())
+    assert page.text_content("h1").startswith("Trained networks as plain C")
+    assert page.locator(".md-tabs__item").count() <= 7
+    assert page.is_visible("text=pip install")
+    assert page.is_visible("text=No telemetry, no network access.")
+    logo = page.locator("a.md-logo img, .tvmrt-hero img").all()
+    assert [image.evaluate("each => each.naturalWidth > 0") for image in logo] == [True] * 3
+    card = page.get_attribute("meta[property='og:image']", "content")
+    assert (site / card).is_file()
+    assert not watched.wrong
+
+
+def test_llms_txt_leads_to_pages_as_markdown(site):
+    for file in (site / "llms.txt", site.parent / "llms.txt"):
+        text = file.read_text(encoding="utf-8")
+        assert text.startswith("# tvmrt\n\n> ")
+        targets = re.findall(r"^- \[.+?\]\((\S+?)\)", text, re.MULTILINE)
+        assert len(targets) > 100
+        assert [target for target in targets if not (file.parent / target).is_file()] == []
+        assert "- [Call a network](" in text
+    assert "onnx_node" in (site / "docs/reference/operators.md").read_text(encoding="utf-8")
 
 
 def test_selector_leads_to_the_page_of_another_version(browser, address):
