@@ -96,6 +96,43 @@ def test_tables_sort_and_tensors_open(open_page, report):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("speed", [1e9, 2e9, 4e9, 8e9, 16e9])
+def test_labels_of_the_roofline_are_beside_the_circles(open_page, speed):
+    found = tvmrt.load(branched(), cache=False).report()
+    caches = [{"bytes_per_second": 1e15}]  # a slope outside of the chart
+    found.data["machine"] = {"flops": 64e9, "bytes": 4e9, "caches": caches}
+    speeds = [speed, *(60e9 for _ in found.data["operators"][1:])]
+    for row, reached in zip(found.data["operators"], speeds):
+        seconds = 1e-3 if reached == speed else 1e-5
+        row.update(seconds=seconds, macs=reached * seconds / 2, moved_bytes=seconds * 2e9)
+    page = open_page(found)
+    hidden = page.evaluate(
+        """() => [...document.querySelectorAll("#roofline text.over")].filter((text) => {
+          const a = text.getBoundingClientRect();
+          return [...document.querySelectorAll("#roofline circle")].some((circle) => {
+            const b = circle.getBoundingClientRect();
+            return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+          });
+        }).map((text) => text.textContent)"""
+    )
+    assert hidden == []
+    assert "copy in a cache" not in page.text_content("#roofline")
+    chart = page.locator("#roofline svg").bounding_box()
+    for roof in page.locator("#roofline .roof").all():
+        assert roof.bounding_box()["x"] > chart["x"]
+        assert roof.bounding_box()["y"] > chart["y"]
+
+
+@pytest.mark.slow
+def test_wide_windows_show_a_narrow_graph_and_its_memory_side_by_side(open_page, report):
+    page = open_page(tvmrt.load(long(30), cache=False).report(), (1600, 1000))
+    graph, memory = (page.locator(f"#{name}").bounding_box() for name in ("graph", "memory"))
+    assert abs(graph["y"] - memory["y"]) < 5
+    assert memory["x"] > graph["x"] + graph["width"]
+    assert chromium.overflow(page) <= 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1000, 1600])
 def test_page_is_accessible_and_fits_every_width(open_page, report, width, scheme):

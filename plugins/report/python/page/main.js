@@ -111,6 +111,7 @@ function start() {
   at("subtitle").textContent =
     `${ends(data.inputs)} → ${ends(data.outputs)} · target ${data.target}, executor ${data.executor}`;
   cards();
+  at("main").classList.toggle("narrow-graph", extent.right - extent.left <= 2 * WIDTH);
   startGraph();
   startMemory();
   roofline();

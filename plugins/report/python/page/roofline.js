@@ -52,6 +52,24 @@ function rooflineAxes({ low, high, begin, end, x, y }, room) {
   ];
 }
 
+const radius = (o) => 3 + (22 * Math.sqrt(share(o))) / 1.6;
+
+// A text under a sloping roof, from `begin` to `end` operations for each byte, beside the circles.
+function rooflineLabel(text, speed, begin, end, points, { x, y }) {
+  const places = [0.5, 0.3, 0.7, 0.1, 0.9].map((part) => {
+    const per = begin * (end / begin) ** part;
+    return { x: x(per) + 8, y: y(per * speed) + 14 };
+  });
+  const isFree = (place) =>
+    points.every((p) => {
+      const across = x(p.per) - place.x,
+        down = y(p.speed) - place.y,
+        r = radius(p.o);
+      return across < -r || across > 6.5 * text.length + r || down < -12 - r || down > 4 + r;
+    });
+  return draw("text", { class: "over", ...(places.find(isFree) || places[0]) }, text);
+}
+
 function rooflinePoint({ o, i, speed, per }, { x, y }) {
   const moved = giga(rate(o.moved_bytes, o.seconds));
   return draw(
@@ -60,7 +78,7 @@ function rooflinePoint({ o, i, speed, per }, { x, y }) {
       class: "point",
       cx: x(per),
       cy: y(speed),
-      r: 3 + (22 * Math.sqrt(share(o))) / 1.6,
+      r: radius(o),
       style: `--c:${colourOf(o.kind)}`,
       onclick: () => select(i, { show: true }),
     },
@@ -85,23 +103,30 @@ function roofline() {
     `Speed of ${points.length} operators against the best of numpy and of these on this machine, ` +
     `${best}, ${inMemory} in memory and ${inCache} in a cache; the table below has the numbers`;
   const start = (speed) => Math.max(10 ** scales.begin, 10 ** scales.low / speed);
+  const ridge = (speed) => Math.max(start(speed), flops / speed);
   const roof = (speed) =>
-    `M${x(start(speed))},${y(start(speed) * speed)}L${x(flops / speed)},${y(flops)}H${room - GAP}`;
+    `M${x(start(speed))},${y(Math.min(flops, start(speed) * speed))}` +
+    `L${x(ridge(speed))},${y(flops)}H${room - GAP}`;
   const chart = draw(
     "svg",
     { width: room, height: TALL, role: "img", "aria-label": label },
     ...rooflineAxes(scales, room),
     draw("path", { class: "roof cache", d: roof(cached) }),
     draw("path", { class: "roof", d: roof(stream) }),
-    draw("text", { x: room - GAP - 2, y: y(flops) - 6, "text-anchor": "end" }, `best seen: ${best}`),
+    ...points.map((point) => rooflinePoint(point, scales)),
+    draw(
+      "text",
+      { class: "over", x: room - GAP - 2, y: y(flops) - 6, "text-anchor": "end" },
+      `best seen: ${best}`,
+    ),
     ...[
       [cached, `copy in a cache: ${inCache}`],
       [stream, `copy in memory: ${inMemory}`],
-    ].map(([speed, text]) => {
-      const middle = Math.sqrt(start(speed) * (flops / speed)); // of the sloping part
-      return draw("text", { x: x(middle) + 8, y: y(middle * speed) + 14 }, text);
-    }),
-    ...points.map((point) => rooflinePoint(point, scales)),
+    ]
+      .filter(([speed]) => ridge(speed) > start(speed))
+      .map(([speed, text]) =>
+        rooflineLabel(text, speed, start(speed), ridge(speed), points, scales),
+      ),
   );
   const place = { class: "chart scroll", tabindex: "0", role: "region", "aria-label": "Roofline" };
   at("roofline").append(make("div", { ...place, style: "margin-bottom:.8rem" }, chart));
