@@ -1,0 +1,416 @@
+"""Bounds of rounding errors: interval arithmetic for values, the standard model for errors.
+
+The exact network computes with real numbers, the compiled one with rounded ones. For each element
+this module keeps an interval of the exact value, for all inputs in the declared ranges, and a bound
+of the distance between computed and exact value. A sum of n terms adds gamma(n) times the sum of
+the magnitudes: that holds for any order of the terms, with and without fused multiply-add.
+``FOLDED`` more roundings cover constants that the compiler folds into weights. 3x3 convolutions are
+bounded for Winograd tiles, too. Bounds of deep networks are wide: an interval forgets that two
+tensors depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.sdk.graph import OPS, Graph, Node, Trait, Value, transform_matrices
+
+UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance of 1 to the next number
+SMALL = 2.0**-126  # results below may be flushed to 0
+LIBRARY_UNITS = 8  # error of exp, tanh and the like, in units of the result
+FOLDED = 8  # roundings of weights into which constants are folded
+TILES = (2, 4)  # sizes of Winograd tiles
+MAYBE_ZERO = "an operand may be 0, infinite or outside of the function's domain"
+
+
+@dataclass
+class Tensor:
+    """``low``, ``high``: of exact values; ``error``: of computed ones. ``reason``: of infinity."""
+
+    low: np.ndarray
+    high: np.ndarray
+    error: np.ndarray
+    reason: str = ""
+
+    @property
+    def size(self) -> np.ndarray:
+        """Greatest magnitude of computed values."""
+        return np.maximum(np.abs(self.low), np.abs(self.high)) + self.error
+
+
+def error_bounds(graph: Graph, input_ranges: Mapping[str, Any]) -> dict[str, Any]:
+    """Return bounds of the rounding errors of a network.
+
+    Parameters
+    ----------
+    graph
+        The network after import, of fixed sizes.
+    input_ranges
+        (least, greatest) of each input by its name: numbers, or arrays of the input's shape.
+
+    Returns
+    -------
+    ``inputs``: the ranges. ``outputs``, by name: ``error`` for all elements, ``low`` and ``high``
+    of the exact results; an ``error`` of infinity has a ``reason``. ``nodes``: for each node
+    ``error``, and ``own``, the part of it that arises in the node itself.
+
+    Raises
+    ------
+    ValueError
+        If an input has no range, or one whose ends are not finite and in order.
+    """
+    tensors = {value: _input(value, input_ranges) for value in graph.inputs}
+    rows, outputs = [], {}
+    with np.errstate(all="ignore"):
+        for node in graph.nodes:
+            row = {"node": node.name, "operator": node.op, "own": _add_node(node, tensors)}
+            rows.append(row | _summary([tensors[v] for v in node.outputs]))
+    for name, value in zip(graph.output_names, graph.outputs):
+        tensor = _of(value, tensors)
+        least, most = (float(n) for n in (tensor.low.min(), tensor.high.max()))
+        ends = {"low": -inf if np.isnan(least) else least, "high": inf if np.isnan(most) else most}
+        outputs[name] = _summary([tensor]) | ends
+    ranges = {v.name: [float(t.low.min()), float(t.high.max())] for v, t in tensors.items()}
+    inputs = {v.name: ranges[v.name] for v in graph.inputs}
+    return {"inputs": inputs, "outputs": outputs, "nodes": rows}
+
+
+def _summary(results: list[Tensor]) -> dict[str, Any]:
+    error = max(_most(t.error) for t in results)
+    reason = next((t.reason for t in results if t.reason), MAYBE_ZERO)
+    return {"error": error} | ({"reason": reason} if error == inf else {})
+
+
+def _input(value: Value, ranges: Mapping[str, Any]) -> Tensor:
+    if value.name not in ranges:
+        raise ValueError(f"input {value.name} has no range; declare its least and greatest number")
+    ends = [np.asarray(n, np.float64) for n in ranges[value.name]]
+    if not (
+        np.isfinite(ends[0]).all() and np.isfinite(ends[1]).all() and (ends[0] <= ends[1]).all()
+    ):
+        raise ValueError(
+            f"the range of input {value.name} does not go from a finite number to one that is not "
+            "smaller; declare two such numbers"
+        )
+    return Tensor(*(np.broadcast_to(n, value.shape) for n in ends), np.zeros(value.shape))
+
+
+def _most(array: np.ndarray) -> float:
+    """Return the greatest element; infinity if one is not a number."""
+    most = float(np.max(array, initial=0.0))
+    return inf if np.isnan(most) else most
+
+
+def _of(value: Value, tensors: dict[Value, Tensor]) -> Tensor:
+    if value.is_constant:
+        data = value.data.astype(np.float64)
+        return Tensor(data, data, np.zeros(data.shape))
+    return tensors[value]
+
+
+def _unknown(node: Node, reason: str) -> list[Tensor]:
+    wide = [np.broadcast_to(np.float64(inf), v.shape) for v in node.outputs]
+    return [Tensor(-each, each, each, f"{node.op} of node {node.name}: {reason}") for each in wide]
+
+
+def _add_node(node: Node, tensors: dict[Value, Tensor]) -> float:
+    """Add the node's results, and return the error that arises in the node."""
+    operands = [None if v is None else _of(v, tensors) for v in node.inputs]
+    reason = next((t.reason for t in operands if t is not None and t.reason), "")
+    rule = _RULES.get(node.op) or (_moved if node.has(Trait.MOVES_ELEMENTS) else None)
+    if rule is None or node.guard is not None:
+        results = _unknown(node, "no bound is known for the operator, or it has a condition")
+        own = inf
+    else:
+        results = rule(node, *operands)
+        exact = [t and Tensor(t.low, t.high, np.zeros_like(t.error)) for t in operands]
+        own = max(_most(t.error) for t in rule(node, *exact))
+    for value, result in zip(node.outputs, results):
+        result.error = np.where(np.isnan(result.error), inf, result.error)
+        if _most(result.error) == inf and not result.reason:
+            result.reason = reason or f"{node.op} of node {node.name}: {MAYBE_ZERO}"
+        tensors[value] = result
+    return own
+
+
+def _rounded(node: Node, low, high, error, count: float = 1, size=None) -> list[Tensor]:
+    """Return a result with the error of ``count`` roundings of ``size``, by default the result."""
+    unit = UNIT.get(node.outputs[0].dtype.name, 0.0)
+    low, high, error = (np.broadcast_to(a, node.outputs[0].shape) for a in (low, high, error))
+    slack = 2.0**-50 * count  # of the arithmetic of this module
+    size = np.maximum(np.abs(low), np.abs(high)) + error if size is None else size
+    if unit:
+        error = (error + _gamma(count, unit) * size) * (1 + slack) + SMALL
+    return [Tensor(low - slack * size, high + slack * size, error)]
+
+
+def _gamma(count: float, unit: float) -> float:
+    return count * unit / (1 - count * unit)
+
+
+def _evaluate(node: Node, *arrays: np.ndarray | None) -> np.ndarray:
+    (result,) = OPS[node.op].evaluate(arrays, node.attrs)
+    return result
+
+
+def _moved(node: Node, *parts: Tensor | None) -> list[Tensor]:
+    """Move elements of the first operand, or of all, as a concatenation does. Elements at computed
+    places have the hull of all."""
+    whole = node.op in ("concat", "pad")
+    if whole or all(v is None or v.is_constant for v in node.inputs[1:]):
+        rest = [] if whole else [None if v is None else v.data for v in node.inputs[1:]]
+        moved = [t for t in (parts if whole else parts[:1]) if t is not None]
+        ends = [[getattr(t, end) for t in moved] for end in ("low", "high", "error")]
+        return [Tensor(*(_evaluate(node, *arrays, *rest) for arrays in ends))]
+    read = [t for t, v in zip(parts, node.inputs) if v.dtype is node.outputs[0].dtype]
+    if node.attrs.get("reduction", "none") != "none":
+        return _unknown(node, "no bound is known for its reduction")
+    ends = [min(t.low.min() for t in read), max(t.high.max() for t in read)]
+    ends.append(max(t.error.max() for t in read))
+    return [Tensor(*(np.broadcast_to(n, node.outputs[0].shape) for n in ends))]
+
+
+def _sum(node: Node, a: Tensor, b: Tensor) -> list[Tensor]:
+    if node.op == "sub":
+        b = Tensor(-b.high, -b.low, b.error)
+    error, size = a.error + b.error, a.size + b.size
+    return _rounded(node, a.low + b.low, a.high + b.high, error, FOLDED, size)
+
+
+def _corners(function, a: Tensor, b: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    ends = [np.nan_to_num(function(x, y)) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return np.minimum.reduce(ends), np.maximum.reduce(ends)
+
+
+def _product(node: Node, a: Tensor, b: Tensor) -> list[Tensor]:
+    low, high = _corners(np.multiply, a, b)
+    if a is b:
+        low = np.maximum(low, 0)  # a square
+    error = a.size * b.error + a.error * (b.size - b.error)
+    return _rounded(node, low, high, error, FOLDED)
+
+
+def _quotient(node: Node, a: Tensor, b: Tensor) -> list[Tensor]:
+    least = np.minimum(np.abs(b.low), np.abs(b.high)) - b.error
+    if ((b.low <= b.error) & (b.high >= -b.error) | (least <= 0)).any():
+        return _unknown(node, "the divisor may be 0")
+    low, high = _corners(np.divide, a, b)
+    error = (a.error + np.maximum(np.abs(low), np.abs(high)) * b.error) / least
+    if not node.outputs[0].dtype.is_float:
+        error = error + 1
+    return _rounded(node, low, high, error, FOLDED)
+
+
+def _reciprocal(node: Node, x: Tensor) -> list[Tensor]:
+    return _quotient(node, Tensor(np.ones(()), np.ones(()), np.zeros(())), x)
+
+
+def _power(node: Node, x: Tensor, y: Tensor) -> list[Tensor]:
+    exponent = set(np.ravel(node.inputs[1].data)) if node.inputs[1].is_constant else set()
+    if exponent != {2}:
+        return _unknown(node, "no bound is known for exponents other than 2")
+    return _product(node, x, x)
+
+
+def _extreme(node: Node, a: Tensor, b: Tensor | None = None) -> list[Tensor]:
+    function = np.minimum if node.op == "min" else np.maximum
+    b = b or Tensor(np.zeros(()), np.zeros(()), np.zeros(()))
+    return [Tensor(*(function(*p) for p in ((a.low, b.low), (a.high, b.high))),
+                   np.maximum(a.error, b.error))]  # fmt: skip
+
+
+def _flipped(node: Node, x: Tensor) -> list[Tensor]:
+    """Bound a negation or a magnitude."""
+    if node.op == "neg":
+        return [Tensor(-x.high, -x.low, x.error)]
+    low = np.maximum(np.maximum(x.low, -x.high), 0)
+    return [Tensor(low, np.maximum(np.abs(x.low), np.abs(x.high)), x.error)]
+
+
+def _kinked(node: Node, x: Tensor, slope: Tensor) -> list[Tensor]:
+    """Bound x below 0 times a slope."""
+    (scaled,) = _product(node, x, slope)
+    low = np.where(x.low >= 0, x.low, np.minimum(np.minimum(x.low, 0), scaled.low))
+    error = np.maximum(x.error, scaled.error)
+    return [Tensor(low, np.maximum(np.maximum(x.high, 0), scaled.high), error)]
+
+
+def _monotonic(function, slope, most: float = inf) -> Callable[..., list[Tensor]]:
+    """Return the rule of a rising function; ``slope``: its greatest one between two numbers;
+    ``most``: the distance between its limits."""
+
+    def rule(node: Node, x: Tensor) -> list[Tensor]:
+        steepest = slope(x.low - x.error, x.high + x.error)
+        error = np.where(x.error == 0, 0, steepest * x.error)
+        low, high = function(x.low), function(x.high)
+        if most < inf:  # for any operand
+            low = np.where(np.isnan(low), function(np.float64(-inf)), low)
+            high = np.where(np.isnan(high), function(np.float64(inf)), high)
+            error = np.fmin(error, most)
+        return _rounded(node, low, high, error, 1 if node.op == "sqrt" else LIBRARY_UNITS)
+
+    return rule
+
+
+def _steepest_at_zero(slope) -> Callable[..., np.ndarray]:
+    def between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        nearest = np.minimum(np.abs(low), np.abs(high))
+        return slope(np.where((low <= 0) & (high >= 0), 0, nearest))
+
+    return between
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 0.5 * (np.tanh(0.5 * x) + 1)
+
+
+def _wave(node: Node, x: Tensor) -> list[Tensor]:
+    """Bound a sine or cosine."""
+    return _rounded(node, np.float64(-1), np.float64(1), np.fmin(x.error, 2), LIBRARY_UNITS)
+
+
+def _stepped(node: Node, x: Tensor) -> list[Tensor]:
+    """Bound a function that rounds, and conversions."""
+    source, to = node.inputs[0].dtype, node.outputs[0].dtype
+    if to.name == "bool":
+        return _decided(node, x)
+    if to.is_float and node.op == "cast":
+        return _rounded(node, x.low, x.high, x.error, float(source.bits >= 32))
+    function = getattr(np, {"round": "rint", "cast": "trunc"}.get(node.op, node.op))
+    return [Tensor(function(x.low), function(x.high), np.where(x.error == 0, 0, x.error + 1))]
+
+
+def _decided(node: Node, *operands: Tensor) -> list[Tensor]:
+    """Bound a truth value or an index: it is exact if no operand has an error."""
+    axis = node.attrs.get("axis")
+    most = 1.0 if axis is None else node.inputs[0].shape[axis] - 1.0
+    error = most * any(_most(t.error) > 0 for t in operands)
+    return [Tensor(*(np.full(node.outputs[0].shape, n) for n in (0.0, most, error)))]
+
+
+def _selected(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> list[Tensor]:
+    low, high = np.minimum(a.low, b.low), np.maximum(a.high, b.high)
+    error = np.maximum(a.error, b.error)
+    return [Tensor(low, high, np.where(condition.error > 0, high - low + error, error))]
+
+
+def _linear(node: Node, function, x: Tensor, w: Tensor, count: int, bias=0.0) -> list[Tensor]:
+    """Bound a sum of ``count`` products of x and w, which ``function`` computes of two arrays."""
+    middles, radii = zip(*(((t.low + t.high) / 2, (t.high - t.low) / 2) for t in (x, w)))
+    middle = function(*middles) + bias
+    radius = function(radii[0], np.abs(middles[1]) + radii[1])
+    error = function(x.error, w.size)
+    if radii[1].any() or w.error.any():
+        radius = radius + function(np.abs(middles[0]), radii[1])
+        error = error + function(x.size - x.error, w.error)
+    size = function(x.size, w.size) + np.abs(bias)
+    return _rounded(node, middle - radius, middle + radius, error, count + FOLDED, size)
+
+
+def _conv(node: Node, x: Tensor, w: Tensor, bias: Tensor | None = None) -> list[Tensor]:
+    shape, attrs = node.inputs[1].shape, node.attrs
+    row = 0.0 if bias is None else bias.low.reshape(-1, *(1 for _ in shape[2:]))
+
+    def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return _evaluate(node, a, b)
+
+    (result,) = _linear(node, function, x, w, prod(shape[1:]), row)
+    if shape[2:] == (3, 3) and {*attrs["strides"], *attrs["dilations"], attrs["groups"]} == {1}:
+        most = np.max(x.size, (0, 2, 3))
+        own = np.maximum.reduce([_winograd(np.abs(w.low), most, size) for size in TILES])
+        result.error = result.error + own.reshape(-1, 1, 1)
+    return [result]
+
+
+def _winograd(w: np.ndarray, most: np.ndarray, size: int) -> np.ndarray:
+    """Return the error of Winograd tiles by channel, for inputs up to ``most`` by channel."""
+    inputs, weights, results = (np.abs(each) for each in transform_matrices(size))
+    spread = np.outer(inputs.sum(1), inputs.sum(1))
+    products = np.einsum("pi,ocij,qj,c->opq", weights, w, weights, most, optimize=True) * spread
+    tiles = np.einsum("ip,opq,jq->oij", results, products, results, optimize=True)
+    return _gamma(len(most) + 8 * len(inputs) + FOLDED, UNIT["float32"]) * tiles.max((1, 2))
+
+
+def _matmul(node: Node, a: Tensor, b: Tensor, bias: Tensor | None = None) -> list[Tensor]:
+    row = 0.0 if bias is None else bias.low
+    return _linear(node, np.matmul, a, b, node.inputs[0].shape[-1], row)
+
+
+def _resample(node: Node, x: Tensor, places: Tensor, w: Tensor) -> list[Tensor]:
+    taps = node.inputs[1]
+
+    def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return _evaluate(node, a, taps.data, b)
+
+    return _linear(node, function, x, w, taps.shape[1])
+
+
+def _pooled(node: Node, x: Tensor) -> list[Tensor]:
+    """Bound a maximum, a mean or a sum of some elements."""
+    low, high = (_evaluate(node, a) for a in (x.low, x.high))
+    if node.has(Trait.EXTREMUM):
+        maximum = Node(node.op.replace("min", "max"), [], node.attrs, node.name)
+        return [Tensor(low, high, _evaluate(maximum, x.error))]
+    count = prod(node.attrs.get("kernel") or [node.inputs[0].shape[d] for d in node.attrs["axes"]])
+    return _rounded(
+        node, low, high, _evaluate(node, x.error), count + FOLDED, _evaluate(node, x.size)
+    )
+
+
+def _softmax(node: Node, x: Tensor) -> list[Tensor]:
+    """Bound exp(x) / sum: an error e of all operands changes it by a factor of exp(2 e) at most."""
+    if node.attrs.get("log"):
+        return _unknown(node, "no bound is known for its logarithm")
+    axis = node.attrs["axis"]
+    top = x.high.max(axis, keepdims=True)
+    low, high = np.exp(x.low - top), np.exp(x.high - top)
+    others = [a.sum(axis, keepdims=True) - a for a in (low, high)]
+    low, high = low / (low + others[1]), high / (high + np.maximum(others[0], 0))
+    high = np.where(np.isnan(high), 1, np.minimum(high * (1 + 1e-12), 1))
+    factor = np.expm1(2 * x.error.max(axis, keepdims=True))
+    count = node.inputs[0].shape[axis] + 3 * LIBRARY_UNITS + 2 * np.max(x.size)
+    (result,) = _rounded(node, low, high, high * factor, min(count, 1e6))
+    result.low, result.high = np.fmax(result.low, 0), np.fmin(result.high, 1)
+    result.error = np.fmin(result.error, 1)
+    return [result]
+
+
+def _quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor) -> list[Tensor]:
+    """Bound steps: a number that is next to a tie may be rounded to either side."""
+    if not node.inputs[1].is_constant or not node.inputs[2].is_constant:
+        return _unknown(node, "its scale is computed")
+    arrays = [v.data for v in node.inputs[1:]]
+    ends = [_evaluate(node, a, *arrays).astype(np.float64) for a in (x.low, x.high)]
+    most = 2.0 ** node.outputs[0].dtype.bits - 1
+    return [Tensor(*ends, np.fmin(np.floor(x.error / scale.low) + 1, most))]
+
+
+def _dequantized(node: Node, q: Tensor, scale: Tensor, zero: Tensor) -> list[Tensor]:
+    if not node.inputs[1].is_constant or not node.inputs[2].is_constant:
+        return _unknown(node, "its scale is computed")
+    steps = [(n - zero.low) * scale.low for n in (q.low, q.high)]
+    return _rounded(node, *steps, q.error * scale.low)
+
+
+_RULES: dict[str, Callable[..., list[Tensor]]] = {
+    "add": _sum, "sub": _sum, "mul": _product, "div": _quotient, "pow": _power, "prelu": _kinked,
+    "reciprocal": _reciprocal, "min": _extreme, "max": _extreme, "relu": _extreme,
+    "neg": _flipped, "abs": _flipped, "sin": _wave, "cos": _wave, "floor": _stepped,
+    "ceil": _stepped, "round": _stepped, "cast": _stepped, "where": _selected, "concat": _moved,
+    "pad": _moved, "scatter_nd": _moved, "conv": _conv, "matmul": _matmul, "resample": _resample,
+    "max_pool": _pooled, "avg_pool": _pooled, "reduce_sum": _pooled, "reduce_mean": _pooled,
+    "reduce_max": _pooled, "reduce_min": _pooled, "softmax": _softmax, "argmax": _decided,
+    "argmin": _decided, "quantize": _quantized, "dequantize": _dequantized,
+    "exp": _monotonic(np.exp, lambda low, high: np.exp(high)),
+    "log": _monotonic(np.log, lambda low, high: np.where(low > 0, 1 / low, inf)),
+    "sqrt": _monotonic(np.sqrt, lambda low, high: np.where(low > 0, 0.5 / np.sqrt(low), inf)),
+    "tanh": _monotonic(np.tanh, _steepest_at_zero(lambda x: 1 - np.tanh(x) ** 2), 2),
+    "sigmoid": _monotonic(_sigmoid, _steepest_at_zero(lambda x: _sigmoid(x) * _sigmoid(-x)), 1),
+    **dict.fromkeys(("equal", "less", "less_equal", "greater", "greater_equal"), _decided),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), _decided),
+}  # fmt: skip

@@ -1,0 +1,181 @@
+"""The files of a reference: constants as arrays, one function for each node, and a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tvmrt.compiler.sdk.codegen import identifier
+from tvmrt.compiler.sdk.graph import Extent, Graph, Node, Value
+
+from . import movement, pointwise, products, recurrent, reductions  # noqa: F401 (they register)
+from .code import PRINTERS, NodeCode, c_type
+from .quantised import Layer, find_layers, print_layer
+
+HELPERS = Path(__file__).with_name("helpers.h")
+
+
+def missing(graph: Graph) -> list[str]:
+    """Return what the reference cannot express of an imported network; empty if it is whole."""
+    values = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
+    sizes = [v for v in values if any(isinstance(n, Extent) for n in v.shape)]
+    problems = [f"the sizes of tensor {v.name}, which are not fixed" for v in sizes]
+    for node in graph.nodes:
+        if not _is_printed(node):
+            types = ", ".join(str(v.dtype) for v in node.inputs if v is not None)
+            problems.append(f"operator {node.op} of node {node.name} on {types}")
+    return problems
+
+
+def _is_printed(node: Node) -> bool:
+    tensors = [*node.operands(), *node.outputs]
+    if node.guard is not None or node.op not in PRINTERS:
+        return False
+    if any(v.dtype.is_half or v.dtype.is_low_bit or v.dtype.name == "handle" for v in tensors):
+        return False
+    if node.op == "qmatmul":
+        return node.attrs["to"] in ("int32", "float32")
+    return PRINTERS[node.op] is not pointwise.pointwise or pointwise.formula(node) is not None
+
+
+def write_reference(graph: Graph, folder: Path, name: str) -> None:
+    """Write C of a network that computes the same in the plainest way.
+
+    ``NAME_reference.c`` has one function of nested loops for each node and
+    ``NAME_reference_run(inputs, outputs)``, ``NAME_constants.c`` the weights, ``NAME_reference.h``
+    declares both. They need a C99 compiler with ``-ffp-contract=off`` and the C library. Of the
+    compiler only the imported graph is used: no pass, no plan, no kernel. Sums are sequential in
+    double. float32 tensors are kept in double, too, unless the network quantises: there each
+    result is rounded as the network defines.
+
+    Parameters
+    ----------
+    graph
+        The network after import, before any change to it.
+    folder
+        An existing folder.
+    name
+        A C identifier that all names of the files start with.
+
+    Raises
+    ------
+    ValueError
+        If ``missing`` names a reason.
+    """
+    problems = missing(graph)
+    if problems:
+        raise ValueError(
+            f"the reference of network {graph.name} lacks {problems[0]}; replace it, or compile "
+            "without the reference"
+        )
+    layers = find_layers(graph)
+    names = _tensor_names(graph, layers)
+    folder = Path(folder)
+    (folder / f"{name}_constants.c").write_text(_constants(graph, names, name))
+    (folder / f"{name}_reference.h").write_text(_header(names, name))
+    (folder / f"{name}_reference.c").write_text(_source(graph, layers, names, name))
+
+
+def _tensor_names(graph: Graph, layers: dict[Node, Layer]) -> dict[Value, str]:
+    """Return the C array of each tensor: t1, t2, ... in order, c1, c2, ... for constants."""
+    integers = [layer.weights.inputs[0] for layer in layers.values()]
+    constants = dict.fromkeys([*graph.constants(), *integers])
+    tensors = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
+    names = {v: f"c{i}" for i, v in enumerate(constants, 1)}
+    return names | {v: f"t{i}" for i, v in enumerate(tensors, 1)}
+
+
+def _declare(value: Value, name: str) -> str:
+    return f"{c_type(value)} {name}[{max(value.type.size, 1)}]"
+
+
+def _header(names: dict[Value, str], name: str) -> str:
+    guard = f"{name.upper()}_REFERENCE_H_"
+    lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
+    for value, constant in names.items():
+        if value.is_constant:
+            lines += [
+                f"extern const {_union(value, name, constant)};",
+                f"#define {constant} {name}_{constant}.of",
+            ]
+    lines += [
+        "",
+        "/* Computes all tensors. inputs and outputs are arrays of the network's element types, in",
+        " * its order. Returns 0, or -1 if an index lies outside of its tensor. */",
+        f"int {name}_reference_run(const void* const* inputs, void* const* outputs);",
+        "",
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _union(value: Value, name: str, constant: str) -> str:
+    """Return a declaration of a constant by its bits: compilers read integers much faster."""
+    bits = max(value.dtype.bits, 8)
+    size = max(value.type.size, 1)
+    own = f"{name}_{constant}"
+    return f"union {own} {{ uint{bits}_t bits[{size}]; {value.dtype.c} of[{size}]; }} {own}"
+
+
+def _constants(graph: Graph, names: dict[Value, str], name: str) -> str:
+    parts = [f"/* Constants of {_comment(graph.name)} by their bits. */\n"]
+    parts.append(f'#include "{name}_reference.h"\n')
+    for value, constant in names.items():
+        if value.is_constant:
+            bits = np.ascontiguousarray(value.data).reshape(-1)
+            items = bits.view(f"u{bits.itemsize}").tolist() or [0]
+            rows = [", ".join(map(hex, items[i : i + 8])) for i in range(0, len(items), 8)]
+            own = f"{name}_{constant}"
+            parts.append(f"\n/* {_comment(value.name)}: {value.type} */\n")
+            parts.append(f"const union {own} {own} = {{{{\n" + ",\n".join(rows) + "}};\n")
+    return "".join(parts)
+
+
+def _comment(text: str) -> str:
+    """Return a name as text of a C comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode()
+
+
+def _source(graph: Graph, layers: dict[Node, Layer], names: dict[Value, str], name: str) -> str:
+    rounds = any(node.op in ("quantize", "dequantize") for node in graph.nodes)
+    lines = [
+        f"/* Reference of the network {_comment(graph.name)}: one function for each node. */",
+        f'#include "{name}_reference.h"',
+        f"\ntypedef {'float' if rounds else 'double'} real; /* of float32 tensors */\n",
+        HELPERS.read_text(),
+    ]
+    for value, tensor in names.items():
+        if not value.is_constant:
+            lines.append(f"static {_declare(value, tensor)}; /* {_comment(value.name)} */")
+    run = [f"\nint {name}_reference_run(const void* const* inputs, void* const* outputs) {{"]
+    run.append("  ref_outside = 0;")
+    run += [_copy(f"{names[v]}[i]", f"inputs[{i}]", v, True) for i, v in enumerate(graph.inputs)]
+    parts = {node for layer in layers.values() for node in layer.nodes}
+    for index, node in enumerate(graph.nodes, 1):
+        if node not in parts:
+            function = f"node{index}_{identifier(node.op)}"
+            lines += _function(node, layers.get(node), names, function)
+            run.append(f"  {function}();")
+    run += [_copy(f"{names[v]}[i]", f"outputs[{i}]", v, False) for i, v in enumerate(graph.outputs)]
+    return "\n".join([*lines, *run, "  return ref_outside ? -1 : 0;", "}"]) + "\n"
+
+
+def _copy(element: str, array: str, value: Value, reads: bool) -> str:
+    outer = f"(({'const ' * reads}{value.dtype.c}*){array})[i]"
+    text = f"{element} = {outer}" if reads else f"{outer} = ({value.dtype.c}){element}"
+    return f"  for (long i = 0; i < {value.type.size}; i++) {text};"
+
+
+def _function(node: Node, layer: Layer | None, names: dict[Value, str], function: str) -> list[str]:
+    code = NodeCode(node, names)
+    if layer is None:
+        PRINTERS[node.op](code)
+    else:
+        print_layer(code, layer)
+    nodes = [node] if layer is None else [*layer.nodes[::-1], node]
+    read = ", ".join(f"{names[v]} {list(v.shape)}" for v in nodes[0].operands())
+    made = ", ".join(f"{names[v]} {list(v.shape)}" for v in node.outputs)
+    which = ", ".join(f"{_comment(n.name)} ({n.op})" for n in nodes)
+    head = f"\n/* {which}: {read} -> {made} */"
+    return [head, f"static void {function}(void) {{", *code.lines, "}"]
