@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 from reference_case import Reference, import_graph, model_of
 
 import tvmrt
@@ -25,7 +26,7 @@ MODELS = [
 ]
 # Largest difference in parts of the largest result, and elements of integer results that differ:
 # ties of a resize in float32, which the network rounds to integers.
-TOLERANCE = {"basic_pitch_f32": 5e-4, "yolox_nano_f32": 5e-5}
+TOLERANCE = {"basic_pitch_f32": 5e-4, "yolox_nano_f32": 5e-5, "fastestdet_f32": 2e-5}
 TIES = {"deeplabv3_mnv2_dm05_uint8": 20}
 F32 = np.float32
 
@@ -179,6 +180,27 @@ def test_a_quantised_layer_is_one_function_and_equals_the_network_to_the_bit(qua
     np.testing.assert_array_equal(reference.run(feeds)["y"], expected)
 
 
+@pytest.mark.parametrize("shape", [(5,), (5, 1, 1)])
+def test_a_constant_along_the_width_is_not_taken_for_a_bias(shape, quantised, tmp_path):
+    """Five channels and five columns: only the second constant has a number for each channel."""
+    weights = {each.name: numpy_helper.to_array(each) for each in quantised[0].graph.initializer}
+    weights["a"] = normal(*shape) * 5
+    row = ("Add", ["c", "a"], ["e"], {})
+    nodes = [
+        *CONV[:3],
+        row,
+        ("Relu", ["e"], ["r"], {}),
+        ("QuantizeLinear", ["r", "ys", "yz"], ["y"], {}),
+    ]
+    feeds = {"q": quantised[1]["q"][..., :5]}
+    model = model_of(nodes, feeds, weights, ["y"], types={"y": 3})
+    found = Reference(import_graph(model), tmp_path).run(feeds)["y"]
+    layers = (tmp_path / "net_reference.c").read_text().count("int64_t sum")
+    assert layers == (shape == (5, 1, 1))
+    distance = np.abs(found.astype(int) - np.asarray(tvmrt.load(model)(feeds)["y"]))
+    assert distance.max() <= (0 if layers else 1)  # a sum of floats may lie next to a tie
+
+
 FAULTS = {  # regular expressions and what replaces their first match
     "wrong offset": (r"k1 \* 1 - 1;", "k1 * 1 - 0;"),
     "swapped operands": (r"\((\(\(double\)t7.*?\)) - (\(.*?\))\);", r"(\2 - \1);"),
@@ -210,6 +232,29 @@ def test_a_seeded_miscompilation_is_a_difference(fault, pristine, tmp_path):
     old, new = FAULTS[fault]
     reference.patch(old, new)
     assert np.count_nonzero(reference.run(feeds)["y"] != expected) > 0
+
+
+FLOAT_FAULTS = {
+    "lost term": (r"k < 7;", "k < 6;"),
+    "swapped operands": (r"\((\(\(double\)t2.*?\)) - (\(.*?\))\);", r"(\2 - \1);"),
+    "skipped step": (r"\n  node3_tanh\(\);", ""),
+    "missing maximum": (r"exp\((.*?) - most\) / sum", r"exp(\1) / sum"),
+    "stale constant": (r"\(double\)c1\[", "1.0001 * (double)c1["),
+}
+
+
+@pytest.mark.parametrize("fault", FLOAT_FAULTS)
+def test_a_seeded_miscompilation_of_floats_is_a_difference(fault, tmp_path):
+    feeds, constants = {"x": normal(5, 7)}, {"w": normal(7, 4), "b": normal(4)}
+    rows = [("MatMul", ["x", "w"], ["h"], {}), ("Sub", ["h", "b"], ["i"], {}),
+            ("Tanh", ["i"], ["t"], {}), ("Softmax", ["t"], ["y"], {})]  # fmt: skip
+    model = model_of(rows, feeds, constants, ["y"])
+    reference = Reference(import_graph(model), tmp_path)
+    bound = error_bounds(reference.graph, {"x": (feeds["x"], feeds["x"])})["outputs"]["y"]["error"]
+    found = np.asarray(tvmrt.load(model)(feeds)["y"])
+    assert np.abs(reference.run(feeds)["y"] - found).max() <= bound < 1e-4
+    reference.patch(*FLOAT_FAULTS[fault])
+    assert np.abs(reference.run(feeds)["y"] - found).max() > bound
 
 
 def test_a_changed_weight_is_a_difference(pristine, tmp_path):

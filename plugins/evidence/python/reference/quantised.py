@@ -39,21 +39,30 @@ class Layer:
 
     def scales(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return the bias in units of the sum, the scale of the sum and the zero points of the
-        weights, by channel; None if the bias is not an integer."""
+        weights, by channel; None if it is not a product of integers with one bias by channel."""
         product, w = self.nodes[-1], self.weights
-        axis = 0 if product.op == "conv" else w.output.type.rank - 1
+        axis, result = (0, 1) if product.op == "conv" else (1, product.output.type.rank - 1)
+        if product.op == "matmul" and w.output.type.rank != 2:
+            return None
         channels = w.output.shape[axis]
         rows = [_by_channel(v.data, w.output.shape, axis) for v in w.inputs]
+        if any((row != row[:, :1]).any() for row in rows[1:]):
+            return None
         unit = (np.float32(self.x.inputs[1].data.reshape(())) * rows[1][:, 0]).astype(np.float32)
-        bias = np.zeros(channels) if self.bias is None else self.bias
-        if len(product.inputs) > 2 and product.inputs[2] is not None:
-            bias = bias + product.inputs[2].data.reshape(-1)
+        bias = np.zeros(channels)
+        shape = [channels if d == result else 1 for d in range(product.output.type.rank)]
+        own = [v.data for v in product.inputs[2:] if v is not None]
+        own = [row.reshape(shape) for row in own] if product.op == "conv" else own
+        for row in own if self.bias is None else [*own, self.bias]:
+            if [1] * (len(shape) - row.ndim) + list(row.shape) != shape:
+                return None
+            bias = bias + row.reshape(-1)
         free = (rows[0] == rows[2]).all(1) & (np.abs(bias) > 1e-30)  # only the bias counts there
         unit = np.where(free, np.ldexp(np.abs(bias), -20), unit).astype(np.float32)
         scale = (unit / self.quantize.inputs[1].data.reshape(())).astype(np.float32)
         exact = bias / unit.astype(np.float64)
         error = max(BIAS_ERROR[0], BIAS_ERROR[1] / scale.max())
-        if np.abs(np.rint(exact) - exact).max() > error or np.abs(exact).max() >= 1 << 30:
+        if not np.abs(np.rint(exact) - exact).max() <= error or np.abs(exact).max() >= 1 << 30:
             return None
         return np.rint(exact).astype(np.int64), scale, rows[2][:, 0].astype(np.int64)
 
@@ -83,8 +92,8 @@ def _layer(quantize: Node, shared: set[Value]) -> Layer | None:
         constants = [v.data for v in node.inputs if v.is_constant]
         if len(computed) != 1 or computed[0].shape != value.shape or layer.bias is not None:
             return None
-        if node.op == "add" and constants[0].size == value.shape[-1]:
-            layer.bias = constants[0].astype(np.float64).reshape(-1)
+        if node.op == "add" and constants:
+            layer.bias = constants[0].astype(np.float64)
         elif node.op in ("relu", "min", "max") and all(c.size == 1 for c in constants):
             limit = float(constants[0].reshape(())) if constants else 0.0
             layer.limits.append((node.op != "min", limit))
@@ -103,9 +112,8 @@ def _is_integer(node: Node) -> bool:
     x, w = (v.producer for v in node.inputs[:2])
     if x is None or w is None or x.op != "dequantize" or w.op != "dequantize":
         return False
-    constant = node.inputs[1].is_constant and all(v.is_constant for v in w.inputs)
-    sizes = {v.type.size for v in w.inputs[1:]} <= {1, *node.inputs[1].shape}
-    return constant and sizes and _is_per_tensor(x) and {x.inputs[0].dtype.bits, 8} == {8}
+    constant = all(v.is_constant for v in (*node.inputs[1:], *w.inputs) if v is not None)
+    return constant and _is_per_tensor(x) and {n.inputs[0].dtype.bits for n in (x, w)} == {8}
 
 
 def print_layer(code: NodeCode, layer: Layer) -> None:

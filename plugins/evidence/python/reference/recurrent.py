@@ -9,18 +9,12 @@ from .code import NodeCode, prints
 
 # Functions of u, by their names in ONNX.
 _FUNCTIONS = {
-    "affine": "$a * u + $b",
-    "elu": "u >= 0 ? u : $a * (exp(u) - 1)",
-    "hardsigmoid": "ref_max(0, ref_min(1, $a * u + $b))",
-    "leakyrelu": "u >= 0 ? u : $a * u",
-    "relu": "ref_max(u, 0)",
-    "scaledtanh": "$a * tanh($b * u)",
-    "sigmoid": "1 / (1 + exp(-u))",
-    "softplus": "log1p(exp(-fabs(u))) + ref_max(u, 0)",
-    "softsign": "u / (1 + fabs(u))",
-    "tanh": "tanh(u)",
+    "affine": "$a * u + $b", "elu": "u >= 0 ? u : $a * (exp(u) - 1)", "tanh": "tanh(u)",
+    "hardsigmoid": "ref_max(0, ref_min(1, $a * u + $b))", "leakyrelu": "u >= 0 ? u : $a * u",
+    "relu": "ref_max(u, 0)", "scaledtanh": "$a * tanh($b * u)", "sigmoid": "1 / (1 + exp(-u))",
+    "softplus": "log1p(exp(-fabs(u))) + ref_max(u, 0)", "softsign": "u / (1 + fabs(u))",
     "thresholdedrelu": "u >= $a ? u : 0",
-}
+}  # fmt: skip
 # F: gates, G: candidate, L: result. Gates are in ONNX's order i, o, f, c.
 _LSTM = """\
 for (long j = 0; j < $H; j++) {

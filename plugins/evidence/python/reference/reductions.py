@@ -7,18 +7,15 @@ from math import prod
 from .code import NodeCode, prints
 
 _STEPS = {
-    "reduce_sum": "acc += {x}",
-    "reduce_mean": "acc += {x}",
-    "reduce_prod": "acc *= {x}",
+    "reduce_sum": "acc += {x}", "reduce_mean": "acc += {x}", "reduce_prod": "acc *= {x}",
     "reduce_max": "if (!(acc >= {x}) && acc == acc) acc = {x}",
     "reduce_min": "if (!(acc <= {x}) && acc == acc) acc = {x}",
     "reduce_sum_square": "acc += {x} * {x}",
-}
-_STARTS = {
-    "reduce_max": {True: "-INFINITY", False: "INT64_MIN"},
-    "reduce_min": {True: "INFINITY", False: "INT64_MAX"},
-    "reduce_prod": {True: "1", False: "1"},
-}
+}  # fmt: skip
+_STARTS = {  # of integers and of floats
+    "reduce_max": ("INT64_MIN", "-INFINITY"), "reduce_min": ("INT64_MAX", "INFINITY"),
+    "reduce_prod": ("1", "1"),
+}  # fmt: skip
 
 
 @prints(*_STEPS)
@@ -28,7 +25,7 @@ def reduce(code: NodeCode) -> None:
     wraps = op in ("reduce_sum", "reduce_prod", "reduce_sum_square")
     wide = "double" if is_float else "uint64_t" if wraps else "int64_t"
     with code.loops([1 if d in axes else n for d, n in enumerate(shape)]) as outer:
-        code.line(f"{wide} acc = {_STARTS.get(op, {}).get(is_float, '0')};")
+        code.line(f"{wide} acc = {_STARTS.get(op, ('0', '0'))[is_float]};")
         with code.loops([shape[d] for d in axes], "k") as inner:
             inside = dict(zip(axes, inner))
             places = [inside.get(d, place) for d, place in enumerate(outer)]
