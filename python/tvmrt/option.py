@@ -81,6 +81,11 @@ class Option:
         A function of a ``tvmrt.compiler.export.library.CompiledLibrary`` and a non-default value.
         It returns texts of additional files by their paths in an exported folder; other output
         formats are refused. It may raise ValueError or ``tvmrt.error.UnsupportedError``.
+    report
+        A function that is called after a network is compiled with a non-default value, given the
+        resolved request, the model as the caller passed it, a copy of the ``Graph`` as imported,
+        and the ``CompiledLibrary``. It may write files, and raise ValueError, OSError or
+        ``tvmrt.error.UnsupportedError``.
     recorded
         Whether the manifest of the compiled network records the value.
     cached
@@ -111,6 +116,7 @@ class Option:
     graph: Callable[[Any, Any], None] | None = None
     calls: Callable[[Any], Any] | None = None
     folder_files: Callable[[Any, Any], Mapping[str, str]] | None = None
+    report: Callable[[Any, Any, Any, Any], None] | None = None
     recorded: bool = True
     cached: bool = True
 

@@ -60,6 +60,8 @@ def command(
     permit int8 activations (accuracy_level of MatMulNBits) are compared with float32 kernels. The
     exit code is 1 if anything is wrong.
 
+    MODEL may also be a folder of tvmrt compile --evidence, whose files and C code are checked.
+
     A network of another format is compared with the reference kernels of that format's runtime; its
     integers must be equal.
 
@@ -91,12 +93,14 @@ def compare_tensors(
     options of the compiler and ``remote_machine``, which runs an ONNX network."""
     from tvmrt.compiler.custom import gather
 
+    result: tuple[list[TensorComparison], str]
+    known = {name: value for name, value in choices.items() if name != "remote_machine"}
+    if model.is_dir():
+        result = plugin.hook("verify folder", f"{model} is a folder; its check")(model, known)
+        return result
     importer = plugin.importer_of_file(model)
     if importer is not None:
-        known = {name: value for name, value in choices.items() if name != "remote_machine"}
-        result: tuple[list[TensorComparison], str] = importer.verify(
-            model, inputs_file, threads, outputs_only, known
-        )
+        result = importer.verify(model, inputs_file, threads, outputs_only, known)
         return result
     network = onnx_reference.load_model(model)
     network, choices = sequence_io.sequences_to_tensors(network, choices)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from tvmrt.compiler import option_rules
@@ -26,8 +27,9 @@ from tvmrt.compiler.devices import Context, Device, resolve
 from tvmrt.compiler.export.dump import Dump
 from tvmrt.compiler.export.firmware_graph import print_files
 from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.compiler.ir import CSource, Graph, limits
+from tvmrt.compiler.ir import CSource, Graph, Value, limits
 from tvmrt.compiler.ir.carried_values import carried_values
+from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.mmap_constants import drop_pages
 from tvmrt.compiler.ir.program import MemoryPool, Program
 from tvmrt.compiler.ir.quantized import add_quantization
@@ -70,6 +72,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         graph = load_model.import_graph(model, request, chosen, is_bounded)
         add_quantization(graph)
         expand_composed(graph, lambda graph: load_model.supported_nodes(graph, chosen))
+    reports = _reports(request, model, graph)
     carried = carried_values(graph)
     request = _with_executor(request, requested, graph)
     limits.check_tensors(graph, request.max_memory or limits.MAX_MEMORY)
@@ -115,7 +118,27 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     provenance = provenance_of(model, request, graph)
     settings = resolve_options.print_options(model, request, provenance, bound)
     need = UnplannedNetwork(program, machine, settings, memory_pools)
-    return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)
+    return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family, reports)
+
+
+def _reports(request: Request, model: Any, graph: Graph) -> list[Callable[[CompiledLibrary], None]]:
+    """Return the functions of plug-ins' options that report on the compiled network."""
+    return [
+        partial(row.report, request, model, _snapshot(graph))
+        for _, row, value in request.options()
+        if row.report is not None and value != row.default
+    ]
+
+
+def _snapshot(graph: Graph) -> Graph:
+    """Return a copy whose constants keep their links to integers, which optimisation removes."""
+    copy, constants = copy_graph(graph), {}
+    for node in copy.nodes:
+        for v in node.inputs:
+            if v is not None and v.is_constant:
+                constants[v] = constants.get(v) or Value(v.name, v.type, v.producer, v.data)
+        node.inputs = [constants.get(v, v) for v in node.inputs]
+    return copy
 
 
 def _check_required_device(
@@ -265,6 +288,7 @@ class LoweredNetwork:
     cuts: Any
     bound: limits.RunBound
     family: McuFamily | None = None
+    reports: Sequence[Callable[[CompiledLibrary], None]] = ()
 
     def generate(self, planned: PlacedNetwork, image: SharedImage | None = None) -> CompiledLibrary:
         """Generate the library of a network with planned memory; ``image``: the image it is in."""
@@ -286,6 +310,8 @@ class LoweredNetwork:
         if json is not None and options.firmware:
             arrays = library.get_params()
             sources.files.update(print_files(program, sources, json, arrays))
+        for report in self.reports:
+            report(library)
         return library
 
 

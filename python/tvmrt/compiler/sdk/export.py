@@ -1,6 +1,6 @@
 """Compiled networks as files: libraries, archives, boards, compilers."""
 
-from tvmrt.compiler.export.atomic import replacing, scratch_folder
+from tvmrt.compiler.export.atomic import filling, replacing, scratch_folder
 from tvmrt.compiler.export.board_image import (
     Board,
     board_of,
@@ -24,8 +24,8 @@ from tvmrt.compiler.export.vendors import vendor_code, vendor_copies, vendor_inc
 
 __all__ = [
     "Board", "CFLAGS", "CompiledLibrary", "ERRORS", "OPTIMISE", "OperatorSummary", "Summary",
-    "board_of", "boards", "build_library", "find_compiler", "further_flags", "has_foreign_code",
-    "metadata", "object_commands", "read_image_metadata", "replacing", "run_compiler",
+    "board_of", "boards", "build_library", "filling", "find_compiler", "further_flags",
+    "has_foreign_code", "metadata", "object_commands", "read_image_metadata", "replacing", "run_compiler",
     "runtime_headers", "runtime_sources", "scratch_folder", "tools_of", "vendor_code",
     "vendor_copies", "vendor_includes", "vendors_of",
 ]  # fmt: skip

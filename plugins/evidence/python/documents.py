@@ -1,0 +1,102 @@
+"""Bill of materials, provenance and the tool's confidence sheet."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+BOM, STATEMENT = "sbom.json", "provenance.json"
+_PAGE = "https://tvmrt.readthedocs.io/how-to/evidence/"
+
+
+def files(
+    manifest: Mapping[str, Any], hashes: Mapping[str, str], tensors: int, vectors: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the documents about an artefact.
+
+    Parameters
+    ----------
+    manifest
+        The compiled network's manifest.
+    hashes
+        SHA-256 of the network and of the files of C code, by path.
+    tensors, vectors
+        How many the folder compares.
+    """
+    yield BOM, _json(_bill(manifest, hashes))
+    yield STATEMENT, _json(_statement(manifest, hashes))
+    values = {
+        "tool": manifest["tool"], "target": manifest["target"], "name": manifest["module_name"],
+        "tensors": tensors, "vectors": vectors,
+        "options": ", ".join(f"{k}={v}" for k, v in manifest["options"].items()),
+    }  # fmt: skip
+    template = Path(__file__).with_name("tool-confidence.md").read_text(encoding="utf-8")
+    yield "tool-confidence.md", template.format(**values)
+
+
+def _bill(manifest: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
+    """Return the bill of materials in CycloneDX 1.5."""
+    tool, version = manifest["tool"].split(" ", 1)
+    code = {name: digest for name, digest in hashes.items() if name.startswith("code/")}
+    identity = json.dumps(hashes, sort_keys=True)
+    options = [
+        {"name": f"tvmrt:option:{name}", "value": json.dumps(value)}
+        for name, value in sorted(manifest["options"].items())
+    ]
+    main = {
+        "type": "library", "bom-ref": "artefact", "name": manifest["module_name"],
+        "version": manifest["sha256"]["network"][:16],
+        "properties": [{"name": "tvmrt:target", "value": manifest["target"]}, *options],
+        "licenses": [{"license": {"name": manifest["licences"]["code"] or "unknown"}}],
+    }  # fmt: skip
+    components = [
+        {
+            "type": "machine-learning-model" if name not in code else "file", "bom-ref": name,
+            "name": name, "hashes": [{"alg": "SHA-256", "content": digest}],
+        }
+        for name, digest in sorted(hashes.items())
+    ]  # fmt: skip
+    compiler = {"type": "application", "name": tool, "version": version}
+    return {
+        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, identity)}",
+        "metadata": {"component": main, "tools": {"components": [compiler]}},
+        "components": components,
+        "dependencies": [{"ref": "artefact", "dependsOn": sorted(hashes)}],
+    }  # fmt: skip
+
+
+def _statement(manifest: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
+    """Return an in-toto statement with the provenance of SLSA 1.0."""
+    subjects = [
+        {"name": name, "digest": {"sha256": digest}}
+        for name, digest in sorted(hashes.items())
+        if name.startswith("code/")
+    ]
+    network = [
+        {"name": name, "digest": {"sha256": digest}}
+        for name, digest in sorted(hashes.items())
+        if not name.startswith("code/")
+    ]
+    definition = {
+        "buildType": _PAGE,
+        "externalParameters": {"target": manifest["target"], "options": manifest["options"]},
+        "resolvedDependencies": network,
+    }
+    return {
+        "_type": "https://in-toto.io/Statement/v1", "subject": subjects,
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": definition, "runDetails": {"builder": {"id": manifest["tool"]}},
+        },
+    }  # fmt: skip
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+__all__ = ["BOM", "STATEMENT", "files"]

@@ -1,0 +1,189 @@
+"""Plain evaluation of a network: by the onnx package, and by the operators' own definitions.
+
+Neither uses kernels, generated code or onnxruntime. The onnx package's evaluator does not use the
+compiler's import either.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.sdk.graph import Graph, Node, Value
+
+from . import integers
+
+OPSET = 21  # for the evaluator, which lacks some operators in older versions
+Arrays = Mapping[str, np.ndarray]
+
+
+class OnnxNetwork:
+    """An ONNX network in the evaluator of the onnx package.
+
+    Attributes
+    ----------
+    nodes
+        Its nodes in order: names, as the compiler gives them, and tensors that they compute.
+
+    Raises
+    ------
+    ValueError
+        If the evaluator cannot run the network.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+        from onnx.version_converter import convert_version
+
+        model = onnx.load_from_string(data)
+        for node in model.graph.node:
+            node.name = node.name or f"{node.op_type}_{node.output[0]}"
+        self.nodes = [(node.name, list(node.output)) for node in model.graph.node]
+        try:
+            if any(each.version < OPSET for each in model.opset_import if each.domain == ""):
+                model = convert_version(model, OPSET)
+            self._evaluator = ReferenceEvaluator(model)
+        except Exception as error:  # the package raises whatever its parts raise
+            raise ValueError(_first_line(error)) from error
+
+    def run(
+        self, feeds: Arrays, replace: Callable[[str, np.ndarray], np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return all tensors by name. ``replace`` is given each, and returns what is read of it."""
+        found: dict[str, Any] = {"": None, **self._evaluator.rt_inits_, **feeds}
+        for node in self._evaluator.rt_nodes_:
+            more = {"context": found} if node.need_context() else {}
+            try:
+                with np.errstate(all="ignore"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    results = node.run(*(found[name] for name in node.input), **more)
+            except Exception as error:  # the package raises whatever its parts raise
+                raise ValueError(_first_line(error)) from error
+            for name, result in zip(node.output, results):
+                found[name] = replace(name, result) if isinstance(result, np.ndarray) else result
+        return {name: each for name, each in found.items() if isinstance(each, np.ndarray)}
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:120]
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    array = np.asarray(array)
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def _evaluate(node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    with np.errstate(all="ignore"):
+        if node.op != "composed":
+            if node.op == "quantize":  # rounds a quotient of its operands' type
+                operands = [np.asarray(a, v.dtype.numpy) for a, v in zip(operands, node.inputs)]
+            found = integers.evaluate(node, operands)
+            results = [found] if found is not None else node.operator.evaluate(operands, node.attrs)
+        else:
+            inner = node.attrs["graph"]
+            values = dict(zip(inner.inputs, (a for a in operands if a is not None)))
+            inside = PlainEvaluation({}, values)
+            results = [inside.array(v) for v in inner.outputs]
+    if results is None:
+        raise ValueError(f"operator {node.op} of node {node.name} has no plain evaluation")
+    return list(map(np.asarray, results))
+
+
+class PlainEvaluation:
+    """Tensors of a graph, evaluated where they are asked for; floats are computed in float64.
+
+    Parameters
+    ----------
+    feeds
+        Arrays by name of the graph's inputs.
+    values
+        Known arrays.
+    """
+
+    def __init__(self, feeds: Arrays, values: Mapping[Value, np.ndarray] | None = None) -> None:
+        self._values, self._feeds = dict(values or {}), feeds
+        self._exact: dict[Value, bool] = {}
+
+    def array(self, value: Value) -> np.ndarray:
+        """Return a tensor. Raises ValueError if an operator has no plain evaluation."""
+        for node in _producers(value, self._values):
+            operands = [None if v is None else self._known(v) for v in node.inputs]
+            self._values.update(zip(node.outputs, map(_wide, _evaluate(node, operands))))
+        return self._known(value).astype(value.dtype.numpy, copy=False)
+
+    def _known(self, value: Value) -> np.ndarray:
+        if value.is_constant:
+            return np.asarray(value.data)
+        if value not in self._values:
+            self._values[value] = _wide(self._feeds[value.name])
+        return self._values[value]
+
+    def is_exact(self, value: Value) -> bool:
+        """Return whether integers alone decide about a tensor, so that all processors agree."""
+        for node in _producers(value, self._exact):
+            read = [v for v in node.operands() if not v.is_constant]
+            whole = all(v.dtype.numpy.kind in "iub" for v in (*node.outputs, *read))
+            whole = whole or (node.op == "quantize" and node.inputs[0] in read)
+            exact = whole and all(self._exact.get(v, v.producer is None) for v in read)
+            self._exact.update(dict.fromkeys(node.outputs, exact))
+        return self._exact.get(value, value.dtype.numpy.kind in "iub")
+
+
+def _producers(value: Value, known: Mapping[Value, Any]) -> Iterator[Node]:
+    """Yield the nodes that a tensor needs in order, those with known results left out."""
+    stack, done = [value], set(known)
+    while stack:
+        node = stack[-1].producer
+        if stack[-1] in done or node is None:
+            stack.pop()
+            continue
+        missing = [v for v in node.operands() if not (v in done or v.is_constant or v.producer is None)]
+        if missing:
+            stack += missing
+            continue
+        done.update(node.outputs)
+        yield node
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Largest difference of two tensors, what is allowed, and the share of other integers."""
+
+    error: float
+    allowed: float
+    share: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether the tensors agree."""
+        return self.error <= self.allowed and self.share <= MAX_SHARE
+
+
+STEPS = 2.0  # that an integer may differ by, where the network rounds floats
+MAX_SHARE = 0.02  # of the integers of a tensor that may differ
+ROUNDING = 2.0**-17  # of the largest element: sums of float32 in another order
+
+
+def compare(actual: np.ndarray, right: np.ndarray) -> Difference:
+    """Compare a tensor with its expected elements; if axes are permuted, both in sorted order."""
+    if actual.shape != right.shape:
+        actual, right = np.sort(actual, axis=None), np.sort(right, axis=None)
+    a, b = (each.ravel().astype(np.float64) for each in (actual, right))
+    equal = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(equal, 0.0, np.abs(a - b))
+    apart[np.isnan(apart)] = np.inf
+    error = float(apart.max(initial=0.0))
+    if right.dtype.kind in "iub":
+        return Difference(error, STEPS, float(np.mean(apart > 0)) if apart.size else 0.0)
+    largest = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
+    return Difference(error, ROUNDING * largest + 1e-30)
+
+
+__all__ = ["Difference", "OnnxNetwork", "PlainEvaluation", "compare"]

@@ -1,0 +1,226 @@
+"""The folder of evidence: what it has, and the index of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.sdk.export import filling, runtime_headers, scratch_folder
+from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
+
+from . import bounds, documents, loops, reference, trace, vectors
+from .evaluation import OnnxNetwork
+from .signature import sign
+
+INDEX, SIGNATURE = "index.json", "index.sig"
+FORMAT = "tvmrt evidence 1"
+
+
+def write_evidence(request: Any, model: Any, graph: Any, library: Any) -> None:
+    """Write the folder of a compiled network; ``graph``: the network as imported.
+
+    Raises ValueError or UnsupportedError for a network that the folder cannot describe, OSError if
+    it cannot be written, and ImportError without the package that signs.
+    """
+    _check(library)
+    texts = library.sources.files
+    headers = runtime_headers(texts.values(), library.target)
+    name, data = _network_bytes(model)
+    network = _onnx_network(data) if name.endswith(".onnx") else None
+    tensors = vectors.visible_tensors(library.program)
+    recorded = _vectors(request, library, tensors, graph, network)
+    files: dict[str, str | bytes] = {f"code/{each}": text for each, text in texts.items()}
+    files |= {f"code/include/{path}": text for path, text in headers.items()}
+    files |= {name: data, "replay.c": Path(__file__).with_name("replay.c").read_text()}
+    files["vectors/vectors.h"] = vectors.print_vectors(library, tensors, recorded)
+    for number, vector in enumerate(recorded):
+        rows = [("input", vector.inputs), ("output", dict(enumerate(vector.outputs)))]
+        for kind, arrays in rows:
+            for key, array in enumerate(arrays.values()):
+                files[f"vectors/{number}.{kind}{key}.npy"] = _npy(array)
+    files["vectors/tensors.json"] = _json(_described(library, tensors, recorded))
+    files |= _further(request, library, graph, files, tensors, recorded)
+    _write(Path(request.evidence), files, request.evidence_key)
+
+
+def _further(
+    request: Any, library: Any, graph: Any, files: Mapping[str, Any], tensors: Any, recorded: Any
+) -> dict[str, str]:  # fmt: skip
+    """Return the files that describe the others."""
+    texts = {n: t for n, t in files.items() if n.endswith((".c", ".h"))}
+    declared = vectors.ranges(library.program, _given(request, library.program))
+    computed = bounds.error_bounds(graph, declared)
+    errors = {row["node"]: row["error"] for row in computed["nodes"]}
+    compared = {}
+    for tensor, digest in zip(tensors, recorded[0].digests):
+        nodes = [node.name for node in graph.nodes if {*node.sources} & {*tensor.nodes}]
+        error = max((errors.get(node, 0.0) for node in nodes), default=0.0)
+        text = f"error at most {error:.3g}" if tensor.kind == "f" else ""
+        symbol = library.sources.functions[tensor.step].symbol
+        compared[symbol] = ", ".join(filter(None, (_digest_text(digest), text)))
+    proofs = {
+        f"code/{name}": text
+        for make in library.options.folder_files.values()
+        for name, text in make(library).items()
+    }
+    sources = {
+        n: t.encode() if isinstance(t, str) else t
+        for n, t in files.items()
+        if n.startswith(("code/", "network"))
+    }
+    cycles = "compile with a board of tvmrt inspect --board"
+    return {
+        **proofs,
+        **_reference(graph, library.module_name),
+        "bounds.json": _json(_rounded({"ranges": declared, **computed})),
+        **dict(loops.files(loops.find_loops(texts), cycles)),
+        **dict(trace.files(trace.trace_rows(library, graph, bool(proofs), compared),
+                           f"From nodes to lines: {library.module_name}")),
+        **dict(documents.files(library.manifest, digests(sources), len(tensors), len(recorded))),
+    }  # fmt: skip
+
+
+def _reference(graph: Any, name: str) -> dict[str, str]:
+    """Return the C of the independent generator, or a file that says why there is none."""
+    lacking = reference.missing(graph)
+    if lacking:
+        return {"reference/missing.txt": "".join(f"{each}\n" for each in lacking)}
+    with scratch_folder() as folder:
+        reference.write_reference(graph, folder, name)
+        return {f"reference/{path.name}": path.read_text() for path in folder.iterdir()}
+
+
+def _digest_text(digest: str) -> str:
+    kinds = {"EXACT": "equal bits", "RANGE": "smallest and largest element", "NOTHING": "outputs"}
+    return next(text for kind, text in kinds.items() if f"REPLAY_{kind}" in digest)
+
+
+def _check(library: Any) -> None:
+    if library.options.image is not None:
+        raise ValueError(f"{option('evidence')} describes one network; compile each on its own")
+    program = library.program
+    program.reject_varying_runs("evidence")
+    summary = library.summary
+    reason = None
+    if any(pool.is_external for pool in program.pools):
+        reason = "uses memory that the caller provides"
+    elif library.sources.resident:
+        reason = "copies weights to RAM"
+    elif library.sources.objects or library.sources.vendors:
+        reason = "needs objects or libraries"
+    elif summary.narrowed or summary.reduced:
+        reason = "computes in less precision than its file says"
+    if reason is not None:
+        raise UnsupportedError(f"the network {reason}, which evidence does not support")
+
+
+def _network_bytes(model: Any) -> tuple[str, bytes]:
+    """Return the network as one file, with its name."""
+    import onnx
+
+    path = Path(model) if isinstance(model, (str, Path)) else None
+    if path is not None and path.suffix == ".onnx":
+        model = onnx.load(path)  # with the weights of other files
+    if isinstance(model, onnx.ModelProto):
+        return "network.onnx", model.SerializeToString(deterministic=True)
+    if path is not None:
+        return f"network{path.suffix}", path.read_bytes()
+    if isinstance(model, bytes):
+        return "network.tflite", model
+    raise UnsupportedError("evidence includes the network's file; compile a file")
+
+
+def _onnx_network(data: bytes) -> OnnxNetwork | None:
+    try:
+        return OnnxNetwork(data)
+    except ValueError:  # verify says so
+        return None
+
+
+def _given(request: Any, program: Any) -> Mapping[str, np.ndarray] | None:
+    """Return the arrays of ``evidence_inputs``. Raises ValueError if one is missing."""
+    given = request.evidence_inputs
+    if given is not None and not isinstance(given, Mapping):
+        with np.load(given) as archive:
+            given = dict(archive)
+    missing = [name for name in program.input_names if given is not None and name not in given]
+    if missing:
+        raise ValueError(f"{option('evidence_inputs')} lacks the input {missing[0]}")
+    return given
+
+
+def _vectors(request: Any, library: Any, tensors: Any, graph: Any, network: Any) -> list[Any]:
+    program = library.program
+    given = _given(request, program)
+    macs = sum(each.macs for each in library.summary.operators)
+    drawn = vectors.draw_inputs(program, given, 8 if macs < vectors.FEW_MACS else 3)
+    return [vectors.make_vector(each, program, tensors, graph, network) for each in drawn]
+
+
+def _described(library: Any, tensors: Any, recorded: Any) -> dict[str, Any]:
+    program = library.program
+    rows = [
+        {
+            "operator": each.name, "nodes": each.nodes, "dtype": each.access.dtype.name,
+            "shape": each.access.shape, "output": each.output, "readers": each.readers,
+            "exact": "EXACT" in digest,
+        }
+        for each, digest in zip(tensors, recorded[0].digests)
+    ]  # fmt: skip
+    return {
+        "name": library.module_name, "inputs": program.input_names, "outputs": program.output_names,
+        "allowed": [vector.allowed for vector in recorded], "tensors": rows,
+    }  # fmt: skip
+
+
+def _npy(array: np.ndarray) -> bytes:
+    from io import BytesIO
+
+    file = BytesIO()
+    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    return file.getvalue()
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+def _rounded(data: Any) -> Any:
+    """Return data whose floats have the digits that all machines agree on."""
+    if isinstance(data, Mapping):
+        return {name: _rounded(each) for name, each in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_rounded(each) for each in data]
+    if isinstance(data, float):
+        return float(f"{data:.6g}") if np.isfinite(data) else str(data)
+    return data
+
+
+def digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the SHA-256 of each file by path."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+
+
+def _write(folder: Path, files: Mapping[str, str | bytes], key: Any) -> None:
+    data = {n: t if isinstance(t, bytes) else t.encode() for n, t in files.items()}
+    data[INDEX] = _json({"format": FORMAT, "sha256": digests(data)}).encode()
+    if key is not None:
+        data[SIGNATURE] = sign(data[INDEX], Path(key))
+    old = json.loads((folder / INDEX).read_text()) if (folder / INDEX).is_file() else {}
+    if folder.exists() and any(folder.iterdir()) and old.get("format") != FORMAT:
+        raise FileExistsError(f"{folder} has other files; name a new folder for the evidence")
+    for name in (*old.get("sha256", ()), SIGNATURE):
+        (folder / name).unlink(missing_ok=True)
+    with filling(folder) as aside:
+        for name, content in sorted(data.items()):
+            (aside / name).parent.mkdir(parents=True, exist_ok=True)
+            (aside / name).write_bytes(content)
+
+
+__all__ = ["FORMAT", "INDEX", "SIGNATURE", "digests", "write_evidence"]

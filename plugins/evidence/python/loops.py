@@ -1,0 +1,144 @@
+"""Bounds of the loops of the C code, in the formats of aiT and OTAWA.
+
+Loops of generated code and kernels do not depend on data, so that one run has their bounds: the
+code is built with a counter in the condition of each loop, and replays the vectors. A loop that
+ends by break counts on in its next execution, which makes its bound larger.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tvmrt.compiler.sdk.export import CFLAGS, find_compiler, run_compiler, scratch_folder
+
+# What a scan for loops passes over, and loops; `} while` ends a do loop.
+_TOKEN = re.compile(
+    r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\b(for|(?:\} )?while) \(", re.S
+)
+_FUNCTION = re.compile(r"^(?:#define +|(?:[A-Za-z_]\w*[ *]+)+)(\w+)\(", re.M)
+_COUNTER = """\
+#ifndef REPLAY_LOOPS_H_
+#define REPLAY_LOOPS_H_
+extern unsigned long long replay_now[], replay_most[], replay_total[];
+static inline int replay_loop(int loop, int goes_on) {
+  if (!goes_on) replay_now[loop] = 0;
+  if (goes_on && ++replay_now[loop] > replay_most[loop]) replay_most[loop] = replay_now[loop];
+  replay_total[loop] += (unsigned)goes_on;
+  return goes_on;
+}
+#endif
+"""
+_MAIN = """\
+#include <stdio.h>
+unsigned long long replay_now[@], replay_most[@], replay_total[@];
+int replay(void);
+int main(void) {
+  const int code = replay();
+  for (int i = 0; i < @; ++i) printf("%llu %llu\\n", replay_most[i], replay_total[i]);
+  return code == 2;
+}
+"""
+
+
+@dataclass
+class Loop:
+    """A loop; ``most``: iterations of one execution; ``total``: of all in one run."""
+
+    file: str
+    line: int
+    function: str
+    number: int  # in its function
+    is_do: bool
+    most: int = 0
+    total: int = 0
+
+
+def find_loops(files: Mapping[str, str]) -> list[Loop]:
+    """Count the iterations of the loops of C files and headers, given with ``replay.c`` and its
+    vectors by path; return those that run: none if the code fails, which ``tvmrt verify`` reports.
+
+    Raises CompileError without a C compiler.
+    """
+    loops: list[Loop] = []
+    with scratch_folder() as folder:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_with_counters(name, text, loops) if name != "replay.c" else text)
+        (folder / "counter.h").write_text(_COUNTER)
+        (folder / "main.c").write_text(_MAIN.replace("@", str(len(loops) or 1)))
+        counts = [list(map(int, row.split())) for row in _run(folder)[-len(loops) or 1 :]]
+    vectors = int(re.search(r"REPLAY_VECTORS = (\d+)", files["vectors/vectors.h"])[1])  # type: ignore[index]
+    for loop, (most, total) in zip(loops, counts):
+        loop.most, loop.total = most + loop.is_do, -(-total // (2 * vectors))
+    return [loop for loop in loops if loop.total]
+
+
+def _run(folder: Path) -> list[str]:
+    sources = [str(p) for p in (*sorted((folder / "code").glob("*.c")), folder / "main.c")]
+    includes = [f"-I{folder / part}" for part in (".", "code", "code/include")]
+    flags = [*CFLAGS, "-O1", "-include", "counter.h", "-DREPLAY_NO_MAIN", *includes]
+    program = folder / "loops"
+    run_compiler([*find_compiler(None), *flags, *sources, str(folder / "replay.c"), "-lm", "-o",
+                  str(program)], folder)  # fmt: skip
+    done = subprocess.run([str(program)], capture_output=True, text=True, errors="replace",
+                          check=False)  # fmt: skip
+    return [] if done.returncode else done.stdout.splitlines()
+
+
+def _with_counters(name: str, text: str, loops: list[Loop]) -> str:
+    parts, end = [], 0
+    functions = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
+    for match in _TOKEN.finditer(text):
+        if match[1] is None or match.start() < end:
+            continue
+        begin, close = match.end(), _closing(text, match.end())
+        pieces = text[begin:close].split(";") if match[1] == "for" else [text[begin:close]]
+        if len(pieces) not in (1, 3):
+            continue
+        function = next((f for at, f in reversed(functions) if at < begin), "")
+        number = 1 + sum(each.file == name and each.function == function for each in loops)
+        line = text.count("\n", 0, begin) + 1
+        condition = len(pieces) // 2
+        goes_on = pieces[condition].strip() or "1"
+        pieces[condition] = f" replay_loop({len(loops)}, ({goes_on}) != 0)"
+        loops.append(Loop(name, line, function, number, match[1].startswith("}")))
+        parts += [text[end:begin], ";".join(pieces)]
+        end = close
+    return "".join([*parts, text[end:]])
+
+
+def _closing(text: str, at: int) -> int:
+    depth = 1
+    while depth:
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return at - 1
+
+
+def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
+    """Yield ``wcet.json`` and the annotations; ``cycles``: an estimate, or why there is none."""
+    rows = [{k: v for k, v in vars(loop).items() if k != "is_do"} for loop in loops]
+    yield "wcet.json", json.dumps({"cycles": cycles, "loops": rows}, indent=1, sort_keys=True) + "\n"
+    lines = [
+        f'loop "{loop.function}.L{loop.number}" bound: 0..{loop.most}; # {loop.file}:{loop.line}'
+        for loop in loops
+    ]
+    yield "loops.ais", "\n".join(["# Loop bounds for aiT (AIS2)", *lines, ""])
+    lines = [
+        f"  <function name={quoteattr(loop.function)}><loop source={quoteattr(Path(loop.file).name)} "
+        f'line="{loop.line}" maxcount="{loop.most}" totalcount="{loop.total}"/></function>'
+        for loop in loops
+    ]
+    yield "loops.ffx", "\n".join(
+        ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>", *lines, "</flowfacts>", ""]
+    )
+
+
+__all__ = ["Loop", "files", "find_loops"]

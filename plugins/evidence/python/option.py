@@ -1,0 +1,68 @@
+"""The options of the evidence plug-in: their rows of the option table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmrt.option_syntax import option
+from tvmrt.plugin import Option, resolve
+
+WRITER = "tvmrt.plugins.evidence.folder:write_evidence"  # read by compilations with the option
+
+
+def _refused(request: Any) -> str | None:
+    if request.evidence is None:
+        names = [name for name in ("evidence_inputs",) if getattr(request, name) is not None]
+        return f"{option(names[0])} is for {option('evidence')}; add it" if names else None
+    if request.runtime != "crt" or request.interface_api != "c" or not request.unpacked_api:
+        return (
+            f"{option('evidence')} needs {option('runtime', 'crt')} with "
+            f"{option('executor', 'aot')}, {option('interface_api', 'c')} and "
+            f"{option('unpacked_api', True)}"
+        )
+    if request.params != "flash":
+        return f"{option('evidence')} traces the weights; choose {option('params', 'flash')}"
+    if request.devices:
+        return f"{option('evidence')} does not read the code of devices; choose no device"
+    if request.workspace_io:
+        return (
+            f"{option('evidence')} passes inputs of its own; omit {option('workspace_io')}, which "
+            "places them in the workspace"
+        )
+    return None
+
+
+EVIDENCE = Option(
+    "Firmware: also write this folder, with which others check the C code: vectors and a program "
+    "that replays them, a matrix from node to line, loop bounds, bill of materials. 'tvmrt verify "
+    "DIR' checks it.",
+    group="Boards",
+    kind="path",
+    type="str | os.PathLike[str] | None",
+    form="DIR",
+    report=lambda *parts: resolve(WRITER)(*parts),
+    refused=_refused,
+    recorded=False,
+)
+INPUTS = Option(
+    "With --evidence: inputs by name; they are vectors, and their ranges are the declared ranges "
+    "of the inputs. Default: all values of 8 and 16 bits, -1 to 1 for floats, 0 to 1 for others.",
+    python="With `evidence`: arrays by input name; they are vectors, and their ranges are the "
+    "declared ranges of the inputs. Default: all values of 8 and 16 bits, -1 to 1 for floats, 0 "
+    "to 1 for others.",
+    group="Boards",
+    kind="path",
+    type="Mapping[str, np.ndarray] | str | os.PathLike[str] | None",
+    form="IN.npz",
+    recorded=False,
+)
+KEY = Option(
+    "With --evidence: Ed25519 private key in PEM form that signs the folder. With 'tvmrt verify "
+    "DIR': the public key that must have signed it.",
+    group="Boards",
+    kind="path",
+    type="str | os.PathLike[str] | None",
+    form="KEY.pem",
+    commands=("verify",),
+    recorded=False,
+)

@@ -1,0 +1,48 @@
+"""Ed25519 signatures of the index, by the package ``cryptography``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def sign(data: bytes, key: Path) -> bytes:
+    """Return the signature of bytes, as hexadecimal text.
+
+    Raises ValueError for a key of another kind, ImportError without the package.
+    """
+    return _read(key, "load_pem_private_key", None).sign(data).hex().encode() + b"\n"
+
+
+def is_signed(data: bytes, signature: bytes, key: Path) -> bool:
+    """Return whether a public key, or the one of a private key, made this signature."""
+    from cryptography.exceptions import InvalidSignature
+
+    is_private = b"PRIVATE KEY" in key.read_bytes()
+    public = (
+        _read(key, "load_pem_private_key", None).public_key()
+        if is_private
+        else _read(key, "load_pem_public_key")
+    )
+    try:
+        public.verify(bytes.fromhex(signature.decode("ascii", "replace")), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _read(path: Path, loader: str, *arguments: Any) -> Any:
+    try:
+        from cryptography.hazmat.primitives import serialization
+    except ImportError as problem:
+        raise ImportError(
+            "signatures need the package cryptography; install it: pip install 'tvmrt[evidence]'"
+        ) from problem
+    try:
+        key = getattr(serialization, loader)(path.read_bytes(), *arguments)
+    except (ValueError, TypeError) as problem:
+        raise ValueError(f"{path} is not an unencrypted key in PEM form: {problem}") from problem
+    if "ed25519" not in type(key).__module__.lower() + type(key).__name__.lower():
+        raise ValueError(f"{path} is not an Ed25519 key; make one: openssl genpkey -algorithm "
+                         "ed25519 -out key.pem")  # fmt: skip
+    return key

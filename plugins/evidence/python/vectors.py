@@ -1,0 +1,254 @@
+"""Recorded inputs, expected outputs, and digests of the tensors between the operators."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.sdk.codegen import c_string, memory_pool_symbol
+from tvmrt.compiler.sdk.graph import Graph, Value
+from tvmrt.compiler.sdk.program import Access
+
+from .evaluation import ROUNDING, STEPS, OnnxNetwork, PlainEvaluation
+
+FEW_MACS = 20_000_000  # networks with fewer multiply-adds get more vectors
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class VisibleTensor:
+    """Tensor that lies in memory after an operator; ``output``: its number as an output."""
+
+    step: int
+    name: str
+    nodes: tuple[str, ...]
+    value: Value
+    access: Access
+    output: int
+    readers: tuple[int, ...]  # visible tensors that are computed from it
+
+    @property
+    def kind(self) -> str:
+        """Return the letter of numpy for floats of 32 and 64 bits and for integers, else ``u``."""
+        dtype = self.access.dtype.numpy
+        is_float = dtype in (np.float32, np.float64)
+        return "f" if is_float else "i" if dtype.kind == "i" else "u"
+
+
+def visible_tensors(program: Any) -> list[VisibleTensor]:
+    """Return the tensors that the operators write, in the order of execution."""
+    rows = [
+        (i, j, step, access)
+        for i, step in enumerate(program.steps)
+        for j, access in enumerate(step.writes)
+    ]
+    last = {access.buffer: k for k, (*_, access) in enumerate(rows)}
+    tensors = []
+    for k, (i, j, step, access) in enumerate(rows):
+        readers = tuple(
+            n for n, (*_, other, _) in enumerate(rows)
+            if n > k and any(access.buffer is read.buffer for read in other.reads)
+        )  # fmt: skip
+        output = -1
+        if access.buffer in program.outputs and last[access.buffer] == k:
+            output = program.outputs.index(access.buffer)
+        value = step.group.outputs[j]
+        tensors.append(VisibleTensor(i, step.name, step.sources, value, access, output, readers))
+    return tensors
+
+
+def ranges(program: Any, given: Mapping[str, np.ndarray] | None) -> dict[str, tuple[float, float]]:
+    """Return the declared range of each input: that of the given arrays, or a default."""
+    found = {}
+    for name, type in zip(program.input_names, program.input_types):
+        dtype = type.dtype.numpy
+        if given is not None:
+            array = given[name].astype(np.float64)
+            found[name] = float(array.min(initial=0)), float(array.max(initial=0))
+        elif dtype.kind in "iu" and dtype.itemsize < 4:
+            found[name] = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+        else:
+            found[name] = (-1.0, 1.0) if dtype.kind in "fV" else (0.0, 1.0)
+    return found
+
+
+def draw_inputs(
+    program: Any, given: Mapping[str, np.ndarray] | None, count: int
+) -> Iterator[Arrays]:
+    """Yield the inputs of each vector: the given ones, then a seeded draw from their ranges."""
+    if given is not None:
+        yield {name: np.ascontiguousarray(given[name]) for name in program.input_names}
+    bounds = ranges(program, given)
+    for number in range(count):
+        rng = np.random.default_rng(number)
+        arrays = {}
+        for name, type in zip(program.input_names, program.input_types):
+            low, high = bounds[name]
+            part = rng.random(tuple(type.shape))
+            part = (part, np.rint(part), part**4)[number % 3]  # everywhere, ends, mostly low
+            dtype = type.dtype.numpy
+            scaled = low + (high - low) * part
+            arrays[name] = (scaled if dtype.kind in "fV" else np.rint(scaled)).astype(dtype)
+        yield arrays
+
+
+@dataclass
+class Vector:
+    """Inputs, expected outputs and what they may be off by, and digests of visible tensors."""
+
+    inputs: Arrays
+    outputs: list[np.ndarray]
+    allowed: list[float]
+    digests: list[str]
+
+
+def make_vector(
+    inputs: Arrays, program: Any, tensors: Sequence[VisibleTensor], graph: Graph,
+    network: OnnxNetwork | None,
+) -> Vector:  # fmt: skip
+    """Evaluate the network as imported, or by the onnx package, and as the compiler lowered it.
+
+    Raises ValueError if neither the operators' definitions nor the onnx package can evaluate it.
+    """
+    lowered, outputs = PlainEvaluation(inputs), _outputs(inputs, program, graph, network)
+    digests, allowed = [], [0.0] * len(outputs)
+    for tensor in tensors:
+        try:
+            array = lowered.array(tensor.value)
+        except ValueError:  # an operator without plain evaluation
+            array = None
+        digests.append(_digest(tensor, array, lowered))
+        if tensor.output >= 0:
+            right = outputs[tensor.output]
+            drift = _distance(array, right)
+            least = STEPS if right.dtype.kind in "iub" else 16 * ROUNDING * _largest(right)
+            allowed[tensor.output] = float(f"{max(least, 4 * drift):.3g}")
+    return Vector(inputs, outputs, allowed, digests)
+
+
+def _outputs(
+    inputs: Arrays, program: Any, graph: Graph, network: OnnxNetwork | None
+) -> list[np.ndarray]:
+    plain = PlainEvaluation(inputs)
+    try:
+        return [plain.array(value) for value in graph.outputs]
+    except ValueError as problem:
+        if network is None:
+            raise ValueError(f"the evidence needs expected outputs, but {problem}") from problem
+    found = network.run(inputs, lambda name, array: array)
+    return [found[name].astype(t.dtype.numpy)
+            for name, t in zip(program.output_names, program.output_types)]  # fmt: skip
+
+
+def _distance(array: np.ndarray | None, right: np.ndarray) -> float:
+    if array is None or array.size != right.size or not array.size:
+        return 0.0
+    apart = np.abs(array.ravel().astype(np.float64) - right.ravel().astype(np.float64))
+    return float(np.nan_to_num(apart, posinf=0.0).max())
+
+
+def _largest(array: np.ndarray) -> float:
+    wide = np.abs(array.astype(np.float64))
+    return float(wide[np.isfinite(wide)].max(initial=0.0))
+
+
+def _digest(tensor: VisibleTensor, array: np.ndarray | None, lowered: PlainEvaluation) -> str:
+    dtype = tensor.access.dtype.numpy
+    if array is None or not array.size or dtype.kind not in "iufb" or dtype == np.float16:
+        return "{REPLAY_NOTHING, 0, 0, 0, 0}"
+    if lowered.is_exact(tensor.value):
+        little = array.astype(dtype.newbyteorder("<"))
+        return f"{{REPLAY_EXACT, {zlib.crc32(little.tobytes()):#010x}u, 0, 0, 0}}"
+    wide = array.astype(np.float64)
+    wide = wide[np.isfinite(wide)]
+    low, high = (float(f(initial=0.0)) for f in (wide.min, wide.max))
+    if wide.size < array.size:
+        return "{REPLAY_NOTHING, 0, 0, 0, 0}"
+    allowed = STEPS + 1 if dtype.kind in "iub" else 2.0**-11 * max(-low, high) + 1e-30
+    low, high = float(wide.min()), float(wide.max())
+    return f"{{REPLAY_RANGE, 0, {low:.5g}, {high:.5g}, {allowed:.3g}}}"
+
+
+def print_vectors(library: Any, tensors: Sequence[VisibleTensor], vectors: Sequence[Vector]) -> str:
+    """Return the text of ``vectors.h``."""
+    program, prefix = library.program, library.sources.prefix
+    symbols = [memory_pool_symbol(p, prefix, library.options) for p in program.pools]
+    used = [(s, p) for s, p in zip(symbols, program.pools) if p.used_bytes]
+    lines = [
+        "/* Recorded inputs, expected outputs and digests of tensors for replay.c. */",
+        f'#include "{prefix}.h"', "",
+        f"#define REPLAY_IN struct {prefix}_inputs", f"#define REPLAY_OUT struct {prefix}_outputs",
+        f"#define REPLAY_STATE struct {prefix}_step_state", f"#define REPLAY_RUN {prefix}_run",
+        f"#define REPLAY_BEGIN {prefix}_step_begin", f"#define REPLAY_STEP {prefix}_step",
+        "enum {", f"  REPLAY_VECTORS = {len(vectors)},", f"  REPLAY_TENSORS = {len(tensors)},",
+        f"  REPLAY_STEPS = {len(program.steps)},", f"  REPLAY_POOLS = {len(used)},",
+        f"  REPLAY_OUTPUTS = {len(program.outputs)}", "};", "",
+        *(f"extern uint8_t {s}[{p.used_bytes}];" for s, p in used),
+        *(f"static uint64_t output_{i}[{-(-b.nbytes // 8) or 1}];"
+          for i, b in enumerate(program.outputs)),
+        _list("void *const replay_outputs", [f"output_{i}" for i in range(len(program.outputs))]),
+        _list("const uint32_t replay_bytes", [f"{b.nbytes}" for b in program.outputs]),
+        _list("uint8_t *const replay_pools", [s for s, _ in used] or ["0"]),
+        _list("const uint32_t replay_pool_bytes", [str(p.used_bytes) for _, p in used] or ["0"]),
+        "", *_tensor_lines(tensors, dict(zip(range(len(symbols)), symbols))), "",
+    ]  # fmt: skip
+    for v, vector in enumerate(vectors):
+        lines += [_bits(f"in_{v}_{i}", a) for i, a in enumerate(vector.inputs.values())]
+        lines += [_bits(f"out_{v}_{i}", a) for i, a in enumerate(vector.outputs)]
+    tables = (
+        ("const void *const", "inputs", "in_", len(program.inputs)),
+        ("const unsigned char *const", "expected", "out_", len(program.outputs)),
+    )
+    for kind, name, start, count in tables:
+        cast = "(const unsigned char *)" if name == "expected" else ""
+        rows = [", ".join(f"{cast}{start}{v}_{i}" for i in range(count)) or "0"
+                for v in range(len(vectors))]  # fmt: skip
+        lines.append(_table(f"{kind} replay_{name}", rows, count or 1))
+    rows = [", ".join(map(repr, vector.allowed)) for vector in vectors]
+    lines.append(_table("const double replay_allowed", rows, len(program.outputs)))
+    rows = [",\n   ".join(vector.digests) for vector in vectors]
+    lines.append(_table("const replay_digest replay_digests", rows, len(tensors)))
+    return "\n".join(lines) + "\n"
+
+
+def _list(head: str, parts: Sequence[str]) -> str:
+    return f"static {head}[] = {{{', '.join(parts)}}};"
+
+
+def _table(head: str, rows: Sequence[str], columns: int) -> str:
+    body = "},\n  {".join(rows)
+    return f"static {head}[][{columns}] = {{\n  {{{body}}}\n}};"
+
+
+def _tensor_lines(tensors: Sequence[VisibleTensor], symbols: Mapping[int, str]) -> Iterator[str]:
+    rows = []
+    for k, each in enumerate(tensors):
+        at, dtype = each.access.at, each.access.dtype.numpy
+        axes = [str(n) for pair in zip(at.shape, at.strides) for n in pair] or ["1", "1"]
+        yield _list(f"const int32_t axes_{k}", axes)
+        buffer = each.access.buffer
+        place = (buffer.address or 0) + at.offset * dtype.itemsize
+        pool = "0" if each.output >= 0 else symbols[buffer.pool]
+        rows.append(
+            f"  {{{each.step}, {each.output}, {c_string(each.name)}, "
+            f"{c_string(', '.join(each.nodes))}, '{each.kind}', {dtype.itemsize}, "
+            f"{len(axes) // 2}, axes_{k}, {at.size}, {pool}, {place}}}"
+        )
+    yield "static const replay_tensor replay_tensors[] = {\n" + ",\n".join(rows) + "\n};"
+
+
+def _bits(name: str, array: np.ndarray) -> str:
+    """Print an array by the bits of its elements, so that byte orders do not matter."""
+    size = array.dtype.itemsize
+    suffix = {4: "u", 8: "ull"}.get(size, "")
+    words = [f"{n}{suffix}" for n in np.ascontiguousarray(array).view(f"u{size}").ravel().tolist()]
+    lines = [", ".join(words[i : i + 10]) for i in range(0, len(words), 10)]
+    body = ",\n  ".join(lines or ["0"])
+    return f"static const uint{8 * size}_t {name}[] = {{\n  {body}\n}};"
+
+
+__all__ = ["VisibleTensor", "draw_inputs", "make_vector", "print_vectors", "visible_tensors"]

@@ -1,0 +1,262 @@
+"""``tvmrt verify DIR``: the checks of a folder of evidence."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.cli.tolerance import TensorComparison, Verdict
+from tvmrt.compiler.sdk.export import CFLAGS, find_compiler, run_compiler, scratch_folder
+from tvmrt.compiler.sdk.graph import DTYPES
+
+from .evaluation import Difference, OnnxNetwork, compare
+from .folder import FORMAT, INDEX, SIGNATURE, digests
+from .signature import is_signed
+
+JUDGE = "the folder's files, its records and plain evaluations of the network"
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SECONDS = 600
+
+
+def verify_folder(folder: Path, options: Mapping[str, Any]) -> tuple[list[TensorComparison], str]:
+    """Return a row for each check of the folder, and what it is compared with.
+
+    Raises ValueError for another folder, and CompileError without a C compiler.
+    """
+    index = folder / INDEX
+    if not index.is_file():
+        raise ValueError(f"{folder} is a folder without {INDEX}; tvmrt compile --evidence makes it")
+    data = json.loads(index.read_text())
+    if data.get("format") != FORMAT:
+        raise ValueError(f"{index} has the format {data.get('format')}, not {FORMAT}")
+    rows = [*_check_files(folder, data["sha256"]), *_check_signature(folder, options)]
+    if all(row.verdict.right for row in rows):
+        rows += _check_code(folder, options.get("cc"))
+    return rows, JUDGE
+
+
+def _row(part: str, name: str, problem: str = "", maker: str = "", note: str = "") -> Any:
+    verdict = Verdict(float(bool(problem)), 0.0, float(bool(problem)), problem, note=note)
+    return TensorComparison(part, name, maker, "", (), verdict)
+
+
+def _check_files(folder: Path, right: Mapping[str, str]) -> Iterator[TensorComparison]:
+    names = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+    found = digests({n: p.read_bytes() for n, p in names.items() if n not in (INDEX, SIGNATURE)})
+    for name in sorted({*right, *found}):
+        problem = "" if found.get(name) == right.get(name) else "has another hash than the index"
+        problem = problem if name in found else "is missing"
+        problem = problem if name in right else "is not in the index"
+        if problem:
+            yield _row("files", name, problem)
+    yield _row("files", INDEX, note=f"right, {len(right)} files")
+
+
+def _check_signature(folder: Path, options: Mapping[str, Any]) -> Iterator[TensorComparison]:
+    key, path = options.get("evidence_key"), folder / SIGNATURE
+    if key is None:
+        return
+    if not path.is_file():
+        yield _row("signature", SIGNATURE, "is missing")
+    else:
+        signed = is_signed((folder / INDEX).read_bytes(), path.read_bytes(), Path(key))
+        yield _row("signature", SIGNATURE, "" if signed else f"is not of {key}")
+
+
+def _check_code(folder: Path, cc: str | None) -> Iterator[TensorComparison]:
+    with scratch_folder() as scratch:
+        program = _build(folder, scratch, cc, ("-O2",))
+        yield _run("replay", [str(program)])
+        program = _build(folder, scratch, cc, ("-O1", *SANITIZE), optional=True)
+        if program is not None:
+            yield _run("replay with sanitizers", [str(program)])
+        program = _build(folder, scratch, cc, ("-O2", "-DREPLAY_DUMP"))
+        dump = scratch / "dump"
+        row = _run("tensors", [str(program), str(dump)])
+        if not row.verdict.right:
+            yield row
+            return
+        yield from _check_tensors(folder, dump.read_bytes())
+        if not (folder / "reference" / "missing.txt").is_file():
+            yield from _check_reference(folder, scratch, dump.read_bytes(), cc)
+
+
+def _build(
+    folder: Path, scratch: Path, cc: str | None, flags: tuple[str, ...], optional: bool = False
+) -> Any:
+    command = find_compiler(cc)
+    program = scratch / "replay"
+    sources = [folder / "replay.c", *sorted((folder / "code").glob("*.c"))]
+    includes = [f"-I{(folder / part).resolve()}" for part in (".", "code", "code/include")]
+    files = [str(each.resolve()) for each in sources]
+    arguments = [*command, *CFLAGS, *flags, *includes, *files, "-lm", "-o", str(program)]
+    try:
+        run_compiler(arguments, scratch)
+    except Exception:
+        if optional:
+            return None
+        raise
+    return program
+
+
+def _run(name: str, command: list[str]) -> TensorComparison:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, errors="replace", check=False
+        )
+    except subprocess.TimeoutExpired:
+        return _row("code", name, f"does not end within {SECONDS} s")
+    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    picked = [each for each in lines if "differs" in each or "rror" in each] or lines[-1:]
+    problem = f"{picked[0] if picked else ''} (exit code {done.returncode})"
+    return _row("code", name, problem if done.returncode else "")
+
+
+def _check_tensors(folder: Path, dump: bytes) -> Iterator[TensorComparison]:
+    """Compare each tensor of each vector with the onnx package's evaluation of the nodes between it
+    and earlier tensors of the code."""
+    about = json.loads((folder / "vectors" / "tensors.json").read_text())
+    runs = list(_read_dump(about, dump))
+    network = None
+    if (folder / "network.onnx").is_file():
+        try:
+            network = OnnxNetwork((folder / "network.onnx").read_bytes())
+        except ValueError as problem:
+            yield _row("tensors", "network.onnx", note=f"not evaluated: {problem}")
+    for vector, arrays in enumerate(runs):
+        outputs = _recorded(folder, about, vector)
+        for row, array in zip(about["tensors"], arrays):
+            if row["output"] >= 0:
+                allowed = about["allowed"][vector][row["output"]]
+                difference = compare(array, outputs[row["output"]])
+                wide = Difference(difference.error, max(allowed, difference.allowed))
+                yield _compared(f"output of vector {vector}", row, wide)
+        if network is not None:
+            inputs = _inputs(folder, about, vector)
+            yield from _by_nodes(network, about, inputs, arrays, vector)
+
+
+def _check_reference(
+    folder: Path, scratch: Path, dump: bytes, cc: str | None
+) -> Iterator[TensorComparison]:
+    """Compare the outputs with those of the C code of the independent generator."""
+    about = json.loads((folder / "vectors" / "tensors.json").read_text())
+    library = scratch / "reference.so"
+    sources = [str(each.resolve()) for each in sorted((folder / "reference").glob("*.c"))]
+    flags = ["-std=c99", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
+    run_compiler([*find_compiler(cc), *flags, *sources, "-lm", "-o", str(library)], scratch)
+    run = getattr(ctypes.CDLL(str(library)), f"{about['name']}_reference_run")
+    rows = {row["output"]: (k, row) for k, row in enumerate(about["tensors"])}
+    for vector, arrays in enumerate(_read_dump(about, dump)):
+        inputs = list(_inputs(folder, about, vector).values())
+        outputs = [np.zeros_like(each) for each in _recorded(folder, about, vector)]
+        code = run(*((ctypes.c_void_p * len(a))(*(each.ctypes.data for each in a))
+                     for a in (inputs, outputs)))  # fmt: skip
+        if code != 0:
+            yield _row(f"reference, vector {vector}", about["name"], f"returns {code}")
+        for number, right in enumerate(outputs):
+            if number in rows:
+                k, row = rows[number]
+                found = compare(arrays[k], right)
+                allowed = 0.0 if row["exact"] else about["allowed"][vector][number]
+                wide = Difference(found.error, max(allowed, 0.0))
+                yield _compared(f"reference, vector {vector}", row, wide)
+
+
+def _inputs(folder: Path, about: Mapping[str, Any], vector: int) -> dict[str, np.ndarray]:
+    return {
+        name: np.load(folder / f"vectors/{vector}.input{i}.npy")
+        for i, name in enumerate(about["inputs"])
+    }
+
+
+def _recorded(folder: Path, about: Mapping[str, Any], vector: int) -> list[np.ndarray]:
+    count = len(about["outputs"])
+    return [np.load(folder / f"vectors/{vector}.output{i}.npy") for i in range(count)]
+
+
+def _read_dump(about: Mapping[str, Any], dump: bytes) -> Iterator[list[np.ndarray]]:
+    """Yield the tensors of each vector; after them the dump has the outputs of the whole run."""
+    at = 0
+    for _ in about["allowed"]:
+        arrays = []
+        whole = [row for row in about["tensors"] if row["output"] >= 0]
+        for number, row in enumerate([*about["tensors"], *whole]):
+            dtype = DTYPES[row["dtype"]].numpy
+            count = int(np.prod(row["shape"], dtype=np.int64))
+            array = np.frombuffer(dump, dtype, count, at).reshape(row["shape"])
+            at += array.nbytes
+            if number < len(about["tensors"]):
+                arrays.append(array)
+        yield arrays
+
+
+def _by_nodes(
+    network: OnnxNetwork, about: Mapping[str, Any], inputs: Mapping[str, np.ndarray],
+    arrays: list[np.ndarray], vector: int,
+) -> Iterator[TensorComparison]:  # fmt: skip
+    rows = about["tensors"]
+    shapes = {n: a.shape for n, a in network.run(inputs, lambda name, array: array).items()}
+    tensors: dict[str, int] = {}
+    for number, row in enumerate(rows):
+        for node, names in network.nodes:
+            for name in names if node in row["nodes"] else ():
+                if sorted(shapes.get(name, ())) == sorted(row["shape"]):
+                    tensors = {n: k for n, k in tensors.items() if k != number} | {name: number}
+    differences: dict[int, Difference] = {}
+
+    def replace(name: str, array: np.ndarray) -> np.ndarray:
+        number = tensors.get(name)
+        if number is None or arrays[number].dtype != array.dtype:
+            return array
+        differences[number] = compare(arrays[number], array)
+        same = differences[number].is_right and arrays[number].shape == array.shape
+        return arrays[number] if same else array
+
+    network.run(inputs, replace)
+    for number, difference in sorted(differences.items()):
+        if _is_other_form(number, rows, differences):
+            continue
+        yield _compared(f"vector {vector}", rows[number], difference)
+
+
+def _is_other_form(number: int, rows: Any, differences: Mapping[int, Difference]) -> bool:
+    """Return whether integers differ from the network's tensor, but everything computed from them
+    is right: a clamp or a scale of the next layer is part of them."""
+    row = rows[number]
+    if differences[number].is_right or "int" not in row["dtype"] or not row["readers"]:
+        return False
+    return all(
+        (differences[each].is_right or _is_other_form(each, rows, differences))
+        if each in differences else _leads_to_right(each, rows, differences)
+        for each in row["readers"]
+    )  # fmt: skip
+
+
+def _leads_to_right(number: int, rows: Any, differences: Mapping[int, Difference]) -> bool:
+    readers = rows[number]["readers"]
+    return bool(readers) and all(
+        differences[each].is_right if each in differences
+        else _leads_to_right(each, rows, differences) for each in readers
+    )  # fmt: skip
+
+
+def _compared(part: str, row: Mapping[str, Any], difference: Difference) -> TensorComparison:
+    problem = "" if difference.is_right else "differs"
+    if difference.error <= difference.allowed and problem:
+        problem = f"differs in {difference.share:.1%} of the elements"
+    excess = difference.error / difference.allowed if difference.allowed else 0.0
+    verdict = Verdict(difference.error, difference.allowed, excess, problem)
+    nodes = ", ".join(row["nodes"])
+    return TensorComparison(
+        part, row["operator"], nodes, row["dtype"], tuple(row["shape"]), verdict
+    )
+
+
+__all__ = ["verify_folder"]

@@ -1,0 +1,168 @@
+"""Folders of evidence: contents, equality, signature, changed files, refused networks."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from evidence_folder import DIGITS, FIRMWARE, make_evidence, wrong_rows
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.plugins.evidence.trace import line_owners
+
+FILES = {
+    "bounds.json", "code", "index.json", "loops.ais", "loops.ffx", "network.onnx",
+    "provenance.json", "reference", "replay.c", "sbom.json", "tool-confidence.md", "trace.csv",
+    "trace.html", "vectors", "wcet.json",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    return make_evidence("digits_int8", tmp_path_factory.mktemp("digits") / "evidence")
+
+
+@pytest.fixture
+def copy(digits, tmp_path):
+    return shutil.copytree(digits, tmp_path / "copy")
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_folder_is_right_and_complete(digits):
+    assert {path.name for path in digits.iterdir()} == FILES
+    assert main(["verify", str(digits)]) == 0
+
+
+@pytest.mark.slow
+def test_two_folders_are_equal(digits, tmp_path):
+    again = make_evidence("digits_int8", tmp_path / "elsewhere")
+    assert contents(again) == contents(digits)
+    assert not any(str(DIGITS).encode() in data for data in contents(again).values())
+
+
+@pytest.mark.parametrize("name", ["code/tvmgen_default_weights.c", "vectors/vectors.h"])
+def test_a_changed_file_is_reported(copy, name):
+    (copy / name).write_bytes((copy / name).read_bytes() + b"\n")
+    assert wrong_rows(copy) == [f"files: {name} has another hash than the index"]
+
+
+def test_a_missing_and_an_added_file_are_reported(copy):
+    (copy / "sbom.json").rename(copy / "sbom2.json")
+    assert wrong_rows(copy) == [
+        "files: sbom.json is missing", "files: sbom2.json is not in the index",
+    ]  # fmt: skip
+
+
+def test_each_line_of_c_belongs_to_an_operator_or_a_piece_of_the_frame(digits):
+    with (digits / "trace.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for path in digits.glob("code/*"):
+        if path.is_file():
+            lines = [
+                line
+                for row in rows
+                if row["file"] == path.name
+                for line in range(int(row["first"]), int(row["last"]) + 1)
+            ]
+            assert lines == list(range(1, len(path.read_text().splitlines()) + 1)), path.name
+    operators = [row for row in rows if row["piece"] == "operator"]
+    assert all(row["onnx_nodes"] and row["graph_nodes"] and row["test"] for row in operators)
+    assert all(row["piece"].startswith(("operator", "frame: ")) for row in rows)
+    assert any("_weights +" in row["weights"] for row in operators)
+
+
+def test_lines_of_a_call_belong_to_its_function():
+    text = "int f(void) {\n  if (net_a(\n      x) != 0) {\n    return -1;\n  }\n  return 0;\n}\n"
+    owners = line_owners(text, {"net_a": "net_a"}, "lib0.c")
+    assert owners == ["frame: f()", *["net_a"] * 4, "frame: f()", "frame: f()"]
+
+
+def test_loop_bounds_are_those_of_the_code(digits):
+    loops = json.loads((digits / "wcet.json").read_text())["loops"]
+    (quantize,) = [each for each in loops if each["function"] == "tvmgen_default_quantize"]
+    assert (quantize["most"], quantize["total"]) == (64, 64)
+    assert 'loop "tvmgen_default_quantize.L1" bound: 0..64;' in (digits / "loops.ais").read_text()
+    assert 'maxcount="64" totalcount="64"' in (digits / "loops.ffx").read_text()
+
+
+def test_the_bill_of_materials_meets_the_schema_of_cyclonedx(digits):
+    pytest.importorskip("cyclonedx")
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    text = (digits / "sbom.json").read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_5).validate_str(text) is None
+    names = {each["name"] for each in json.loads(text)["components"]}
+    assert {"network.onnx", "code/tvmgen_default_lib1.c"} <= names
+
+
+def test_the_provenance_is_a_statement_about_the_code(digits):
+    statement = json.loads((digits / "provenance.json").read_text())
+    index = json.loads((digits / "index.json").read_text())["sha256"]
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert all(
+        index[each["name"]] == each["digest"]["sha256"] for each in statement["subject"]
+    )
+    assert statement["predicate"]["buildDefinition"]["externalParameters"]["target"] == "host"
+
+
+@pytest.mark.slow
+def test_a_signature_is_of_its_key(tmp_path):
+    pytest.importorskip("cryptography")
+    for name in ("key", "other"):
+        command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", f"{name}.pem"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        command = ["openssl", "pkey", "-in", f"{name}.pem", "-pubout", "-out", f"{name}.pub"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    folder = make_evidence("digits_int8", tmp_path / "e", evidence_key=tmp_path / "key.pem")
+    assert wrong_rows(folder, evidence_key=tmp_path / "key.pub") == []
+    other = tmp_path / "other.pub"
+    assert wrong_rows(folder, evidence_key=other) == [f"signature: index.sig is not of {other}"]
+    (folder / "index.sig").unlink()
+    assert wrong_rows(folder, evidence_key=other) == ["signature: index.sig is missing"]
+
+
+@pytest.mark.slow
+def test_given_inputs_are_the_first_vector(tmp_path):
+    image = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)
+    np.savez(tmp_path / "in.npz", image=image)
+    folder = make_evidence("digits_f32", tmp_path / "e", evidence_inputs=tmp_path / "in.npz")
+    assert np.array_equal(np.load(folder / "vectors/0.input0.npy"), image)
+    assert json.loads((folder / "bounds.json").read_text())["ranges"] == {"image": [0.0, 1.0]}
+    assert wrong_rows(folder) == []
+
+
+@pytest.mark.slow
+def test_a_network_for_a_board_is_checked_here(tmp_path):
+    folder = make_evidence("digits_int8", tmp_path / "e", target="cortex-m4")
+    assert wrong_rows(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"runtime": "cpp"}, "needs"),
+        ({"params": "file"}, "traces the weights"),
+        ({"workspace_io": True}, "omit workspace_io"),
+    ],
+)
+def test_other_forms_of_code_are_refused(options, text, tmp_path):
+    with pytest.raises(ValueError, match=text):
+        tvmrt.compile(
+            str(DIGITS / "digits_int8.onnx"), evidence=tmp_path / "e", target="host",
+            **{**FIRMWARE, **options},
+        )  # fmt: skip
+    assert not (tmp_path / "e").exists()
+
+
+def test_another_folder_is_refused(tmp_path, capsys):
+    assert main(["verify", str(tmp_path)]) == 2
+    assert "tvmrt compile --evidence makes it" in capsys.readouterr().err
