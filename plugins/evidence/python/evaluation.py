@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.sdk.graph import Graph, Node, Value
+from tvmrt.compiler.sdk.graph import Node, Value
 
 from . import integers
 
@@ -143,7 +143,9 @@ def _producers(value: Value, known: Mapping[Value, Any]) -> Iterator[Node]:
         if stack[-1] in done or node is None:
             stack.pop()
             continue
-        missing = [v for v in node.operands() if not (v in done or v.is_constant or v.producer is None)]
+        missing = [
+            v for v in node.operands() if not (v in done or v.is_constant or v.producer is None)
+        ]
         if missing:
             stack += missing
             continue

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt import plugin
 from tvmrt.compiler.sdk.export import filling, runtime_headers, scratch_folder
-from tvmrt.error import UnsupportedError
+from tvmrt.error import CompileError, UnsupportedError
 from tvmrt.option_syntax import option
 
 from . import bounds, documents, loops, reference, trace, vectors
@@ -74,16 +75,29 @@ def _further(
         for n, t in files.items()
         if n.startswith(("code/", "network"))
     }
-    cycles = "compile with a board of tvmrt inspect --board"
     return {
         **proofs,
         **_reference(graph, library.module_name),
         "bounds.json": _json(_rounded({"ranges": declared, **computed})),
-        **dict(loops.files(loops.find_loops(texts), cycles)),
+        **dict(loops.files(loops.find_loops(texts), _cycles(request, library))),
         **dict(trace.files(trace.trace_rows(library, graph, bool(proofs), compared),
                            f"From nodes to lines: {library.module_name}")),
         **dict(documents.files(library.manifest, digests(sources), len(tensors), len(recorded))),
     }  # fmt: skip
+
+
+def _cycles(request: Any, library: Any) -> Any:
+    """Return the estimate of ``tvmrt inspect --board --timing``, or why there is none."""
+    if request.board is None:
+        return f"estimated for a {option('board')}"
+    cycles = plugin.hook("inspect board", "the estimate of cycles")
+    with scratch_folder() as folder:
+        library.export_model_library_format(folder / "network.tar")
+        options = cycles.BoardOptions(request.board, None, None, None, 1.0, None, timing=True)
+        try:
+            return cycles.estimate(folder / "network.tar", options)
+        except CompileError:
+            return "not estimated: QEMU or a tool for the board is missing"
 
 
 def _reference(graph: Any, name: str) -> dict[str, str]:

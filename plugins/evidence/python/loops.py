@@ -125,19 +125,26 @@ def _closing(text: str, at: int) -> int:
 def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
     """Yield ``wcet.json`` and the annotations; ``cycles``: an estimate, or why there is none."""
     rows = [{k: v for k, v in vars(loop).items() if k != "is_do"} for loop in loops]
-    yield "wcet.json", json.dumps({"cycles": cycles, "loops": rows}, indent=1, sort_keys=True) + "\n"
+    yield (
+        "wcet.json",
+        json.dumps({"cycles": cycles, "loops": rows}, indent=1, sort_keys=True) + "\n",
+    )
     lines = [
         f'loop "{loop.function}.L{loop.number}" bound: 0..{loop.most}; # {loop.file}:{loop.line}'
         for loop in loops
     ]
     yield "loops.ais", "\n".join(["# Loop bounds for aiT (AIS2)", *lines, ""])
     lines = [
-        f"  <function name={quoteattr(loop.function)}><loop source={quoteattr(Path(loop.file).name)} "
-        f'line="{loop.line}" maxcount="{loop.most}" totalcount="{loop.total}"/></function>'
+        f"  <function name={quoteattr(loop.function)}>"
+        f'<loop source={quoteattr(Path(loop.file).name)} line="{loop.line}" '
+        f'maxcount="{loop.most}" totalcount="{loop.total}"/></function>'
         for loop in loops
     ]
-    yield "loops.ffx", "\n".join(
-        ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>", *lines, "</flowfacts>", ""]
+    yield (
+        "loops.ffx",
+        "\n".join(
+            ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>", *lines, "</flowfacts>", ""]
+        ),
     )
 
 

@@ -32,6 +32,10 @@ def _refused(request: Any) -> str | None:
     return None
 
 
+def _report(*parts: Any) -> None:
+    resolve(WRITER)(*parts)
+
+
 EVIDENCE = Option(
     "Firmware: also write this folder, with which others check the C code: vectors and a program "
     "that replays them, a matrix from node to line, loop bounds, bill of materials. 'tvmrt verify "
@@ -40,7 +44,7 @@ EVIDENCE = Option(
     kind="path",
     type="str | os.PathLike[str] | None",
     form="DIR",
-    report=lambda *parts: resolve(WRITER)(*parts),
+    report=_report,
     refused=_refused,
     recorded=False,
 )
@@ -52,7 +56,7 @@ INPUTS = Option(
     "to 1 for others.",
     group="Boards",
     kind="path",
-    type="Mapping[str, np.ndarray] | str | os.PathLike[str] | None",
+    type="Mapping[str, Any] | str | os.PathLike[str] | None",
     form="IN.npz",
     recorded=False,
 )

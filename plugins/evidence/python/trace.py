@@ -90,12 +90,12 @@ def trace_rows(library: Any, graph: Any, proved: bool, exact: Mapping[str, str])
     rows = []
     for name, text in sorted(sources.files.items()):
         for first, last, owner in _ranges(line_owners(text, owners, name)):
-            row = [name, str(first), str(last), owner]
             function = by_function.get(owner)
-            rows.append([*row, *([""] * 7 if function is None else
-                                 _columns(library, graph, function, offsets, proved, exact))])  # fmt: skip
+            columns = [""] * 7
             if function is not None:
-                rows[-1][3] = "operator"
+                columns = _columns(library, graph, function, offsets, proved, exact)
+            piece = owner if function is None else "operator"
+            rows.append([name, str(first), str(last), piece, *columns])
     return rows
 
 

@@ -108,9 +108,7 @@ def test_the_provenance_is_a_statement_about_the_code(digits):
     statement = json.loads((digits / "provenance.json").read_text())
     index = json.loads((digits / "index.json").read_text())["sha256"]
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
-    assert all(
-        index[each["name"]] == each["digest"]["sha256"] for each in statement["subject"]
-    )
+    assert all(index[each["name"]] == each["digest"]["sha256"] for each in statement["subject"])
     assert statement["predicate"]["buildDefinition"]["externalParameters"]["target"] == "host"
 
 
@@ -149,7 +147,7 @@ def test_a_network_for_a_board_is_checked_here(tmp_path):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"runtime": "cpp"}, "needs"),
+        ({"unpacked_api": False}, "needs"),
         ({"params": "file"}, "traces the weights"),
         ({"workspace_io": True}, "omit workspace_io"),
     ],

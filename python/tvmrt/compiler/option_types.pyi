@@ -50,6 +50,9 @@ class CompileOptions(TypedDict, total=False):
     cc: str | None
     dump_dir: str | os.PathLike[str] | None
     progress: Callable[[str, int, int], None] | None
+    evidence: str | os.PathLike[str] | None
+    evidence_inputs: Mapping[str, Any] | str | os.PathLike[str] | None
+    evidence_key: str | os.PathLike[str] | None
     guard: str | None
     proof: bool
     stream: str | int | None

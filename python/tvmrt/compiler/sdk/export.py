@@ -25,7 +25,7 @@ from tvmrt.compiler.export.vendors import vendor_code, vendor_copies, vendor_inc
 __all__ = [
     "Board", "CFLAGS", "CompiledLibrary", "ERRORS", "OPTIMISE", "OperatorSummary", "Summary",
     "board_of", "boards", "build_library", "filling", "find_compiler", "further_flags",
-    "has_foreign_code", "metadata", "object_commands", "read_image_metadata", "replacing", "run_compiler",
-    "runtime_headers", "runtime_sources", "scratch_folder", "tools_of", "vendor_code",
+    "has_foreign_code", "metadata", "object_commands", "read_image_metadata", "replacing",
+    "run_compiler", "runtime_headers", "runtime_sources", "scratch_folder", "tools_of", "vendor_code",
     "vendor_copies", "vendor_includes", "vendors_of",
 ]  # fmt: skip
