@@ -26,6 +26,6 @@ __all__ = [
     "Board", "CFLAGS", "CompiledLibrary", "ERRORS", "OPTIMISE", "OperatorSummary", "Summary",
     "board_of", "boards", "build_library", "filling", "find_compiler", "further_flags",
     "has_foreign_code", "metadata", "object_commands", "read_image_metadata", "replacing",
-    "run_compiler", "runtime_headers", "runtime_sources", "scratch_folder", "tools_of", "vendor_code",
-    "vendor_copies", "vendor_includes", "vendors_of",
+    "run_compiler", "runtime_headers", "runtime_sources", "scratch_folder", "tools_of",
+    "vendor_code", "vendor_copies", "vendor_includes", "vendors_of",
 ]  # fmt: skip
