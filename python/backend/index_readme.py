@@ -13,13 +13,12 @@ def described(text: str, address: str | None) -> str:
     """Return the text with links that work outside of the repository.
 
     Relative links get a base address such as ``https://HOST/OWNER/tvmrt/blob/v0.2.0``; pictures
-    get ``raw`` instead of ``blob``. Without an address, links become plain text. Comments and
-    diagrams that indexes do not draw are removed.
+    get ``raw`` instead of ``blob``. Without an address, links become plain text. Comments are
+    removed.
     """
     parts, end = [], 0
     for code in _CODE.finditer(text):
-        parts.append(_prose(text[end : code.start()], address))
-        parts.append("" if code[0].startswith("```mermaid") else code[0])
+        parts += [_prose(text[end : code.start()], address), code[0]]
         end = code.end()
     parts.append(_prose(text[end:], address))
     return re.sub(r"\n{3,}", "\n\n", "".join(parts))

@@ -97,7 +97,7 @@ def test_tables_sort_and_tensors_open(open_page, report):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speed", [1e9, 2e9, 4e9, 8e9, 16e9])
-def test_labels_of_the_roofline_are_beside_the_circles(open_page, speed):
+def test_no_label_of_the_roofline_lies_under_a_circle(open_page, speed):
     found = tvmrt.load(branched(), cache=False).report()
     caches = [{"bytes_per_second": 1e15}]  # a slope outside of the chart
     found.data["machine"] = {"flops": 64e9, "bytes": 4e9, "caches": caches}

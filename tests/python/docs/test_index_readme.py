@@ -46,7 +46,6 @@ def test_links_lead_to_existing_files_with_an_address():
     ("text", "expected"),
     [
         ("[a `x[0]` b](c/d.md#e)", "a `x[0]` b"),
-        ("a\n\n```mermaid\nflowchart LR\n```\n\nb\n", "a\n\nb\n"),
         ("[out](https://other.org/x) [here](#there)", "[out](https://other.org/x) [here](#there)"),
         ("```sh\n[not](a-link)\n```\n", "```sh\n[not](a-link)\n```\n"),
         ("a\n\n<!-- not run: it\n is -->\n```sh\nb\n```\n", "a\n\n```sh\nb\n```\n"),

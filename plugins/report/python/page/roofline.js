@@ -54,7 +54,7 @@ function rooflineAxes({ low, high, begin, end, x, y }, room) {
 
 const radius = (o) => 3 + (22 * Math.sqrt(share(o))) / 1.6;
 
-// A text under a sloping roof, from `begin` to `end` operations for each byte, beside the circles.
+// A text under a sloping roof, from `begin` to `end` operations for each byte, where no circle is.
 function rooflineLabel(text, speed, begin, end, points, { x, y }) {
   const places = [0.5, 0.3, 0.7, 0.1, 0.9].map((part) => {
     const per = begin * (end / begin) ** part;
