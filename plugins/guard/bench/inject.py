@@ -6,8 +6,8 @@
 Flips are injected into the network's C on this machine: half of them into the weights before a run,
 half into the workspace between two operators; all into one of them if the network lacks the other.
 Then at most --flips bits of each kind of constants in .rodata and .data are flipped (sections.py):
-in the C for a Cortex-M4 on this machine (host) or in QEMU (cortex-m4), in the C for a RISC-V in QEMU
-(riscv32), or in the C for hosts (crt).
+in the C for a Cortex-M4 on this machine (host) or in QEMU (cortex-m4), in the C for a RISC-V in
+QEMU (riscv32), or in the C for hosts (crt).
 ``--cost`` counts instructions in QEMU with and without the guard (the cycles plug-in). Equal seeds
 give equal flips.
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from firmware_program import DIGITS, build, program_text, run
 from installed_plugins import install
