@@ -14,6 +14,7 @@ import numpy as np
 from tvmrt.cli.tolerance import TensorComparison, Verdict
 from tvmrt.compiler.sdk.export import CFLAGS, find_compiler, run_compiler, scratch_folder
 from tvmrt.compiler.sdk.graph import DTYPES
+from tvmrt.option_syntax import option
 
 from .evaluation import Difference, OnnxNetwork, compare
 from .folder import FORMAT, INDEX, SIGNATURE, digests
@@ -31,7 +32,7 @@ def verify_folder(folder: Path, options: Mapping[str, Any]) -> tuple[list[Tensor
     """
     index = folder / INDEX
     if not index.is_file():
-        raise ValueError(f"{folder} is a folder without {INDEX}; tvmrt compile --evidence makes it")
+        raise ValueError(f"{folder} has no {INDEX}; compile the network with {option('evidence')}")
     data = json.loads(index.read_text())
     if data.get("format") != FORMAT:
         raise ValueError(f"{index} has the format {data.get('format')}, not {FORMAT}")

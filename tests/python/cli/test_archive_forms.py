@@ -40,6 +40,9 @@ SAMPLES = {
     "trace_records": [],  # needs --profile, and changes only a size
     "stream": ["2,causal"],
     "signature": ["serving_default"],
+    "evidence": ["evidence"],
+    "evidence_inputs": ["in.npz"],
+    "evidence_key": ["key.pem"],
 }
 # What a message never has: other programs' diagnostics, and files that are gone when it is read.
 _FOREIGN = re.compile(

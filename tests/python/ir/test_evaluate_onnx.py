@@ -81,7 +81,7 @@ def is_read_again(graph: Graph) -> bool:
     return True
 
 
-@pytest.mark.everyday(3)
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_operators_compute_what_onnx_expects(part):
     compared = texts = 0

@@ -22,7 +22,7 @@ def clone(tmp_path):
     """Return a clone of this repository, whose commits have an author."""
     git = ["git", "clone", "-q", "--no-hardlinks", ROOT, tmp_path / "clone"]
     if subprocess.run(git, check=False, capture_output=True).returncode:
-        pytest.skip("this is no git repository")
+        pytest.skip("this folder is not a git repository")
     for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
         subprocess.run(["git", "config", name, value], cwd=tmp_path / "clone", check=True)
     return tmp_path / "clone"
