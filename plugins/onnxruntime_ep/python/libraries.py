@@ -5,6 +5,7 @@ A model that is in the cache is found without an import of the compiler.
 
 from __future__ import annotations
 
+import _thread
 import os
 import shutil
 import tempfile
@@ -51,8 +52,6 @@ def compile_for_provider(
     dims: bytes | None, min_nodes: bytes | None, target: bytes | None,
 ) -> int:  # fmt: skip
     """Compile in this process: ``tvmrt_onnxruntime_ep_compiler`` of ``src/provider.h``."""
-    import _thread
-
     try:
         write_libraries(
             Path(os.fsdecode(model)), Path(os.fsdecode(result)), bool(parts),
