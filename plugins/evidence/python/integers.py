@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.compiler.sdk.arithmetic import to_integers
 from tvmrt.compiler.sdk.graph import DTYPES, Node, get_op
 
 Operands = Sequence[Any]
@@ -32,7 +33,7 @@ def _evaluates(*names: str) -> Callable[[Any], Any]:
 
 
 def _saturate(steps: np.ndarray, zero: int, attrs: Mapping[str, Any]) -> np.ndarray:
-    whole = np.clip(np.rint(steps), -(2.0**40), 2.0**40).astype(np.int64) + zero
+    whole = to_integers(np.clip(np.rint(steps), -(2.0**40), 2.0**40), np.int64) + zero
     return np.clip(whole, attrs["low"], attrs["high"]).astype(DTYPES[attrs["to"]].numpy)
 
 

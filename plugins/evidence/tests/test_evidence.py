@@ -163,4 +163,4 @@ def test_other_forms_of_code_are_refused(options, text, tmp_path):
 
 def test_another_folder_is_refused(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 2
-    assert "tvmrt compile --evidence makes it" in capsys.readouterr().err
+    assert "compile the network with --evidence" in capsys.readouterr().err

@@ -58,6 +58,12 @@ static bool keep_runtime(void) {
   return handle != NULL && tvmrt__library_show(handle);
 }
 
+/* Bytes of the numbers at the start of the version: onnxruntime refuses "0.4.0.dev0". */
+static size_t numbers_of_version(void) {
+  const size_t bytes = strspn(TVMRT_SDK_VERSION, "0123456789.");
+  return TVMRT_SDK_VERSION[bytes - 1] == '.' ? bytes - 1 : bytes;
+}
+
 TVM_DLL ort_status* CreateEpFactories(const char* name, const ort_base* base, const void* logger,
                                       void** factories, size_t most, size_t* made);
 TVM_DLL ort_status* ReleaseEpFactory(void* of);
@@ -87,7 +93,7 @@ ort_status* CreateEpFactories(const char* name, const ort_base* base, const void
   f = own_new(&j, sizeof(*f), slots);
   if (f != NULL) {
     f->ort = early;
-    memcpy(f->version, TVMRT_SDK_VERSION, strspn(TVMRT_SDK_VERSION, "0123456789."));
+    memcpy(f->version, TVMRT_SDK_VERSION, numbers_of_version());
     factories[0] = f;
     *made = 1;
   }

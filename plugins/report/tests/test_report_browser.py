@@ -7,6 +7,7 @@ It needs Chromium and the extra ``browser``; without them, all tests are skipped
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import chromium
 import pytest
@@ -15,6 +16,7 @@ from report_networks import branched, long
 import tvmrt
 from tvmrt.plugins.report.network_report import report as report_of
 
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
 READY = "html[data-ready=yes]"
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
 
@@ -124,8 +126,9 @@ def test_no_label_of_the_roofline_lies_under_a_circle(open_page, speed):
 
 
 @pytest.mark.slow
-def test_wide_windows_show_a_narrow_graph_and_its_memory_side_by_side(open_page, report):
-    page = open_page(tvmrt.load(long(30), cache=False).report(), (1600, 1000))
+def test_wide_windows_show_a_narrow_graph_and_its_memory_side_by_side(open_page):
+    chain = tvmrt.load(DIGITS, cache=False).report()
+    page = open_page(chain, (1600, 1000))
     graph, memory = (page.locator(f"#{name}").bounding_box() for name in ("graph", "memory"))
     assert abs(graph["y"] - memory["y"]) < 5
     assert memory["x"] > graph["x"] + graph["width"]

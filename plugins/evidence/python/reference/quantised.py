@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tvmrt.compiler.sdk.arithmetic import to_integers
 from tvmrt.compiler.sdk.graph import Graph, Node, Value
 
 from .code import NodeCode
@@ -64,7 +65,7 @@ class Layer:
         error = max(BIAS_ERROR[0], BIAS_ERROR[1] / scale.max())
         if not np.abs(np.rint(exact) - exact).max() <= error or np.abs(exact).max() >= 1 << 30:
             return None
-        return np.rint(exact).astype(np.int64), scale, rows[2][:, 0].astype(np.int64)
+        return to_integers(np.rint(exact), np.int64), scale, rows[2][:, 0].astype(np.int64)
 
 
 def _by_channel(data: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
