@@ -97,6 +97,3 @@ def _statement(manifest: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[s
 
 def _json(data: Any) -> str:
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
-
-
-__all__ = ["BOM", "STATEMENT", "files"]

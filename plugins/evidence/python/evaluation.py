@@ -186,6 +186,3 @@ def compare(actual: np.ndarray, right: np.ndarray) -> Difference:
         return Difference(error, STEPS, float(np.mean(apart > 0)) if apart.size else 0.0)
     largest = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
     return Difference(error, ROUNDING * largest + 1e-30)
-
-
-__all__ = ["Difference", "OnnxNetwork", "PlainEvaluation", "compare"]

@@ -235,6 +235,3 @@ def _write(folder: Path, files: Mapping[str, str | bytes], key: Any) -> None:
         for name, content in sorted(data.items()):
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             (aside / name).write_bytes(content)
-
-
-__all__ = ["FORMAT", "INDEX", "SIGNATURE", "digests", "write_evidence"]

@@ -106,6 +106,3 @@ def _qavg_pool(operands: Operands, attrs: Mapping[str, Any], node: Node) -> np.n
     if node.op == "qavg_pool_zero_first":
         return _saturate(scaled + attrs["y_zero"], 0, attrs)
     return _saturate(scaled, attrs["y_zero"], attrs)
-
-
-__all__ = ["evaluate"]

@@ -146,6 +146,3 @@ def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
             ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>", *lines, "</flowfacts>", ""]
         ),
     )
-
-
-__all__ = ["Loop", "files", "find_loops"]

@@ -142,6 +142,3 @@ def files(rows: Sequence[Sequence[str]], title: str) -> Iterator[tuple[str, str]
         "table{border-collapse:collapse;font:small sans-serif}</style></head><body>",
         f"<h1>{escape(title)}</h1><table>", *body, "</table></body></html>", "",
     ])  # fmt: skip
-
-
-__all__ = ["COLUMNS", "files", "line_owners", "trace_rows"]

@@ -249,6 +249,3 @@ def _bits(name: str, array: np.ndarray) -> str:
     lines = [", ".join(words[i : i + 10]) for i in range(0, len(words), 10)]
     body = ",\n  ".join(lines or ["0"])
     return f"static const uint{8 * size}_t {name}[] = {{\n  {body}\n}};"
-
-
-__all__ = ["VisibleTensor", "draw_inputs", "make_vector", "print_vectors", "visible_tensors"]

@@ -254,6 +254,3 @@ def _compared(part: str, row: Mapping[str, Any], difference: Difference) -> Tens
     return TensorComparison(
         part, row["operator"], nodes, row["dtype"], tuple(row["shape"]), verdict
     )
-
-
-__all__ = ["verify_folder"]
