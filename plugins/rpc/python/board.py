@@ -16,7 +16,7 @@ from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
 from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import compile_call
-from tvmrt.plugins.rpc.connection import IMAGE, QEMU
+from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt.connection import Connection
 from tvmrt.file_suffix import suffix_of
+from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 
 if TYPE_CHECKING:
     import click
 
     from tvmrt.connection import RemoteMachine
 
-IMAGE = ".elf"  # suffix of firmware images
-LINE, QEMU = "serial:", "qemu"
+LINE = "serial:"
 
 
 def is_board(rpc: str) -> bool:

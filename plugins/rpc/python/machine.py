@@ -11,7 +11,7 @@ from tvmrt.cli import console
 from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
 from tvmrt.file_suffix import suffix_of
-from tvmrt.plugins.rpc.connection import IMAGE
+from tvmrt.plugins.rpc.constants import IMAGE
 from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
