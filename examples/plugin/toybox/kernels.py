@@ -1,14 +1,13 @@
 """A kernel for processors with the feature "toycore"."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.sdk.codegen import Im2colBuffer, MicroKernel, MicroWeights
+from tvmrt.compiler.sdk.codegen import Im2colBuffer, MicroKernel, MicroLayerF32, MicroWeights
 
 INCLUDE = Path(__file__).parent / "include"
-KERNEL: Any = MicroKernel(
+KERNEL: MicroKernel[MicroLayerF32] = MicroKernel(
     header="board/toy_rows_f32.h",
     name="toy_rows_f32",
     cost=1.0,
