@@ -11,7 +11,6 @@ from typing import Any
 
 from tvmrt.error import suggestion
 from tvmrt.libinfo import find_lib_path
-from tvmrt.plugins.onnxruntime_ep.libraries import compile_for_provider
 
 __all__ = ["NAME", "add_to", "digests", "library_path", "register"]
 
@@ -20,10 +19,14 @@ NAME = "tvmrt"
 MIN_VERSION = (1, 24)
 OPTIONS = ("dims", "min_nodes", "target", "command", "allow_compiled", "idle_executors")
 _TEXT = ctypes.c_char_p
-_COMPILER = ctypes.CFUNCTYPE(ctypes.c_int, _TEXT, _TEXT, _TEXT, ctypes.c_int, _TEXT, _TEXT, _TEXT)(
-    compile_for_provider
-)
 _LOCK = threading.Lock()  # onnxruntime refuses a second registration of a name
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, _TEXT, _TEXT, _TEXT, ctypes.c_int, _TEXT, _TEXT, _TEXT)
+def _compile(*values: Any) -> int:
+    from tvmrt.plugins.onnxruntime_ep.libraries import compile_for_provider
+
+    return compile_for_provider(*values)
 
 
 def library_path() -> str:
@@ -62,7 +65,7 @@ def register(name: str = NAME) -> list[Any]:
         devices = _devices()
         if not devices:
             path = library_path()
-            ctypes.CDLL(path).tvmrt_onnxruntime_ep_set_compiler(_COMPILER)
+            ctypes.CDLL(path).tvmrt_onnxruntime_ep_set_compiler(_compile)
             onnxruntime.register_execution_provider_library(name, path)
             devices = _devices()
     return devices

@@ -11,7 +11,6 @@ import click
 
 from tvmrt.cli import files, onnx_reference, options
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnxruntime_ep import libraries
 from tvmrt.units import COUNT
 
 _PATH = click.Path(dir_okay=False, path_type=Path)
@@ -42,6 +41,8 @@ def command(
     model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
 ) -> None:
     """Compile the ONNX network MODEL for tvmrt's execution provider in onnxruntime."""
+    from tvmrt.plugins.onnxruntime_ep.libraries import write_libraries
+
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host's SIG_IGN is inherited
     files.check_file(model)
     try:
@@ -52,7 +53,7 @@ def command(
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the session reports errors only
-                libraries.write_libraries(model, output, parts, dims, min_nodes, target)
+                write_libraries(model, output, parts, dims, min_nodes, target)
     except Exception:
         onnx_reference.load_model(model)  # names a remedy if the file is not a network
         raise

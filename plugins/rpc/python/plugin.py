@@ -6,9 +6,9 @@ PLUGIN = Plugin(
     name="rpc",
     summary="remote calls: networks on other machines, and on boards over a serial line",
     commands={
-        "rpc": "tvmrt.plugins.rpc.commands:command",
-        "rpc server": "tvmrt.plugins.rpc.commands:server",
-        "rpc tracker": "tvmrt.plugins.rpc.commands:tracker",
+        "rpc": "tvmrt.plugins.rpc.command:command",
+        "rpc server": "tvmrt.plugins.rpc.command:server",
+        "rpc tracker": "tvmrt.plugins.rpc.command:tracker",
     },
     servers=("rpc server", "rpc tracker"),
     hooks={"serial line": "tvmrt.rpc.board_lines:open_line"},
