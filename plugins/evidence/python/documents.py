@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 BOM, STATEMENT = "sbom.json", "provenance.json"
-_PAGE = "https://tvmrt.readthedocs.io/how-to/evidence/"
+BUILD_TYPE = "urn:tvmrt:evidence:1"
 
 
 def files(
@@ -26,8 +26,8 @@ def files(
     tensors, vectors
         How many the folder compares.
     """
-    yield BOM, _json(_bill(manifest, hashes))
-    yield STATEMENT, _json(_statement(manifest, hashes))
+    yield BOM, json_text(_bill(manifest, hashes))
+    yield STATEMENT, json_text(_statement(manifest, hashes))
     values = {
         "tool": manifest["tool"], "target": manifest["target"], "name": manifest["module_name"],
         "tensors": tensors, "vectors": vectors,
@@ -82,7 +82,7 @@ def _statement(manifest: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[s
         if not name.startswith("code/")
     ]
     definition = {
-        "buildType": _PAGE,
+        "buildType": BUILD_TYPE,
         "externalParameters": {"target": manifest["target"], "options": manifest["options"]},
         "resolvedDependencies": network,
     }
@@ -95,5 +95,6 @@ def _statement(manifest: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[s
     }  # fmt: skip
 
 
-def _json(data: Any) -> str:
+def json_text(data: Any) -> str:
+    """Return JSON that is equal on all machines."""
     return json.dumps(data, indent=1, sort_keys=True) + "\n"

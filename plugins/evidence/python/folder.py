@@ -35,7 +35,8 @@ def write_evidence(request: Any, model: Any, graph: Any, library: Any) -> None:
     name, data = _network_bytes(model)
     network = _onnx_network(data) if name.endswith(".onnx") else None
     tensors = vectors.visible_tensors(library.program)
-    recorded = _vectors(request, library, tensors, graph, network)
+    given = _given(request, library.program)
+    recorded = _vectors(given, library, tensors, graph, network)
     files: dict[str, str | bytes] = {f"code/{each}": text for each, text in texts.items()}
     files |= {f"code/include/{path}": text for path, text in headers.items()}
     files |= {name: data, "replay.c": Path(__file__).with_name("replay.c").read_text()}
@@ -45,17 +46,18 @@ def write_evidence(request: Any, model: Any, graph: Any, library: Any) -> None:
         for kind, arrays in rows:
             for key, array in enumerate(arrays.values()):
                 files[f"vectors/{number}.{kind}{key}.npy"] = _npy(array)
-    files["vectors/tensors.json"] = _json(_described(library, tensors, recorded))
-    files |= _further(request, library, graph, files, tensors, recorded)
+    files["vectors/tensors.json"] = documents.json_text(_described(library, tensors, recorded))
+    files |= _further(request, given, library, graph, files, tensors, recorded)
     _write(Path(request.evidence), files, request.evidence_key)
 
 
 def _further(
-    request: Any, library: Any, graph: Any, files: Mapping[str, Any], tensors: Any, recorded: Any
+    request: Any, given: Any, library: Any, graph: Any, files: Mapping[str, Any], tensors: Any,
+    recorded: Any,
 ) -> dict[str, str]:  # fmt: skip
     """Return the files that describe the others."""
     texts = {n: t for n, t in files.items() if n.endswith((".c", ".h"))}
-    declared = vectors.ranges(library.program, _given(request, library.program))
+    declared = vectors.ranges(library.program, given)
     computed = bounds.error_bounds(graph, declared)
     errors = {row["node"]: row["error"] for row in computed["nodes"]}
     compared = {}
@@ -78,7 +80,7 @@ def _further(
     return {
         **proofs,
         **_reference(graph, library.module_name),
-        "bounds.json": _json(_rounded({"ranges": declared, **computed})),
+        "bounds.json": documents.json_text(_rounded({"ranges": declared, **computed})),
         **dict(loops.files(loops.find_loops(texts), _cycles(request, library))),
         **dict(trace.files(trace.trace_rows(library, graph, bool(proofs), compared),
                            f"From nodes to lines: {library.module_name}")),
@@ -146,7 +148,7 @@ def _network_bytes(model: Any) -> tuple[str, bytes]:
     if path is not None:
         return f"network{path.suffix}", path.read_bytes()
     if isinstance(model, bytes):
-        return "network.tflite", model
+        return "network.onnx" if plugin.importer_of(model) is None else "network.tflite", model
     raise UnsupportedError("evidence includes the network's file; compile a file")
 
 
@@ -169,9 +171,8 @@ def _given(request: Any, program: Any) -> Mapping[str, np.ndarray] | None:
     return given
 
 
-def _vectors(request: Any, library: Any, tensors: Any, graph: Any, network: Any) -> list[Any]:
+def _vectors(given: Any, library: Any, tensors: Any, graph: Any, network: Any) -> list[Any]:
     program = library.program
-    given = _given(request, program)
     macs = sum(each.macs for each in library.summary.operators)
     drawn = vectors.draw_inputs(program, given, 8 if macs < vectors.FEW_MACS else 3)
     return [vectors.make_vector(each, program, tensors, graph, network) for each in drawn]
@@ -201,10 +202,6 @@ def _npy(array: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def _json(data: Any) -> str:
-    return json.dumps(data, indent=1, sort_keys=True) + "\n"
-
-
 def _rounded(data: Any) -> Any:
     """Return data whose floats have the digits that all machines agree on."""
     if isinstance(data, Mapping):
@@ -223,7 +220,7 @@ def digests(files: Mapping[str, bytes]) -> dict[str, str]:
 
 def _write(folder: Path, files: Mapping[str, str | bytes], key: Any) -> None:
     data = {n: t if isinstance(t, bytes) else t.encode() for n, t in files.items()}
-    data[INDEX] = _json({"format": FORMAT, "sha256": digests(data)}).encode()
+    data[INDEX] = documents.json_text({"format": FORMAT, "sha256": digests(data)}).encode()
     if key is not None:
         data[SIGNATURE] = sign(data[INDEX], Path(key))
     old = json.loads((folder / INDEX).read_text()) if (folder / INDEX).is_file() else {}

@@ -7,7 +7,6 @@ ends by break counts on in its next execution, which makes its bound larger.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from tvmrt.compiler.sdk.export import CFLAGS, find_compiler, run_compiler, scratch_folder
+
+from .documents import json_text
 
 # What a scan for loops passes over, and loops; `} while` ends a do loop.
 _TOKEN = re.compile(
@@ -127,7 +128,7 @@ def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
     rows = [{k: v for k, v in vars(loop).items() if k != "is_do"} for loop in loops]
     yield (
         "wcet.json",
-        json.dumps({"cycles": cycles, "loops": rows}, indent=1, sort_keys=True) + "\n",
+        json_text({"cycles": cycles, "loops": rows}),
     )
     lines = [
         f'loop "{loop.function}.L{loop.number}" bound: 0..{loop.most}; # {loop.file}:{loop.line}'

@@ -41,6 +41,7 @@ def command(
     model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
 ) -> None:
     """Compile the ONNX network MODEL for tvmrt's execution provider in onnxruntime."""
+    from tvmrt.compiler.sdk.export import replacing
     from tvmrt.plugins.onnxruntime_ep.libraries import write_libraries
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host's SIG_IGN is inherited
@@ -51,9 +52,9 @@ def command(
             given = {name: value for name, value in values.items() if value}
             click.echo(f"allow_compiled={_write_compiled_model(model, output, given)}")
         else:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), replacing(output) as aside:
                 warnings.simplefilter("ignore")  # the session reports errors only
-                write_libraries(model, output, parts, dims, min_nodes, target)
+                write_libraries(model, aside, parts, dims, min_nodes, target)
     except Exception:
         onnx_reference.load_model(model)  # names a remedy if the file is not a network
         raise

@@ -54,13 +54,12 @@ def make_request(dims: str, target: str | None) -> Request:
 @contextmanager
 def _errors_of_dims(dims: str) -> Iterator[None]:
     """Turn errors of bounds into those of the provider option."""
-    try:
-        with command_line():  # the option has its syntax
+    with command_line():  # the option has its syntax
+        try:
             yield
-    except (ValueError, TypeError, UnsupportedError) as error:
-        with command_line():
+        except (ValueError, TypeError, UnsupportedError) as error:
             reason = str(error).replace(f"{option('dims')} ", "")
-        raise ProviderOptionError("dims", dims, reason) from None
+            raise ProviderOptionError("dims", dims, reason) from None
 
 
 def _check_target(name: str) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from tvmrt.network import cache_key
 from tvmrt.network.cache import Cache
 
+RESULT = "network.so", "parts.txt"  # name in an entry of the cache: of a library, of parts
+
 
 def write_libraries(
     model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
@@ -24,27 +26,30 @@ def write_libraries(
     Raises the errors of ``tvmrt.compile``, and those of ``compiling`` for wrong options.
     """
 
+    name = RESULT[parts]
+
     def compile_to(folder: Path) -> None:
         from tvmrt.plugins.onnxruntime_ep import compiling
 
-        compiling.write_libraries(model, folder / output.name, parts, dims, min_nodes, target)
+        compiling.write_libraries(model, folder / name, parts, dims, min_nodes, target)
 
-    asked = repr((output.name, parts, dims, min_nodes, target))
+    asked = repr((parts, dims, min_nodes, target))
     content = cache_key.digest("onnxruntime_ep", cache_key.digest_of_file(model), asked)
     try:
         cache, key = Cache(), cache_key.key_here(content)
-        _copy(cache.find(key) or cache.add(key, compile_to), output)
+        _copy(cache.find(key) or cache.add(key, compile_to), name, output)
     except OSError:  # no cache on this machine, or it cannot be written
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             compile_to(Path(folder))
-            _copy(Path(folder), output)
+            _copy(Path(folder), name, output)
 
 
-def _copy(folder: Path, output: Path) -> None:
-    """Copy what was written, and last the file that says that the others are there."""
-    libraries = [each for each in folder.glob("*.so") if each.name != output.name]
-    for each in (*libraries, folder / output.name):
-        shutil.copyfile(each, output.with_name(each.name))
+def _copy(folder: Path, name: str, output: Path) -> None:
+    """Copy the libraries of parts, and last the file ``name``, which says that they are there."""
+    for each in folder.glob("*.so"):
+        if each.name != name:
+            shutil.copyfile(each, output.with_name(each.name))
+    shutil.copyfile(folder / name, output)
 
 
 def compile_for_provider(

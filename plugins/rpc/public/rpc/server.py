@@ -54,8 +54,11 @@ class Listener:
             raise OSError("this system has no fork(), which RPC servers need; use another one")
         if len(key) > 100 or key != "".join(key.split()):
             raise ValueError("a key must have at most 100 characters and no spaces")
-        if isinstance(tracker_addr, str):
-            tracker_addr = split_address(tracker_addr, "the tracker") if tracker_addr else None
+        if tracker_addr:
+            text = (
+                tracker_addr if isinstance(tracker_addr, str) else ":".join(map(str, tracker_addr))
+            )
+            tracker_addr = split_address(text, "the tracker")
         self._key, self._log, self._session_seconds = key, log, session_seconds
         self._socket = listen(host, port, port_end)
         self.host, self.port = host, self._socket.getsockname()[1]
@@ -208,6 +211,8 @@ class Server:
         The address to listen at.
     port, port_end
         The first port to try, and the one after the last.
+    is_proxy
+        Must be False: there is no proxy.
     tracker_addr
         (host, port) of a tracker to register with.
     key
@@ -230,12 +235,15 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 9091,
         port_end: int = 9199,
+        is_proxy: bool = False,
         tracker_addr: str | tuple[str, int] | None = None,
         key: str = "",
         custom_addr: str | None = None,
         silent: bool = False,
         session_seconds: float = 0.0,
     ) -> None:
+        if is_proxy:
+            raise ValueError("is_proxy must be False: tvmrt has no proxy; use ssh -R or a VPN")
         log = str if silent else (lambda line: print(line, file=sys.stderr, flush=True))
         options = port_end, tracker_addr, key, custom_addr, session_seconds, log
         listener = Listener(host, port, *options)
