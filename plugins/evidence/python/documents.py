@@ -71,16 +71,11 @@ def _bill(manifest: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, A
 
 def _statement(manifest: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
     """Return an in-toto statement with the provenance of SLSA 1.0."""
-    subjects = [
-        {"name": name, "digest": {"sha256": digest}}
-        for name, digest in sorted(hashes.items())
-        if name.startswith("code/")
-    ]
-    network = [
-        {"name": name, "digest": {"sha256": digest}}
-        for name, digest in sorted(hashes.items())
-        if not name.startswith("code/")
-    ]
+    subjects, network = (
+        [{"name": name, "digest": {"sha256": digest}}
+         for name, digest in sorted(hashes.items()) if name.startswith("code/") == is_code]
+        for is_code in (True, False)
+    )  # fmt: skip
     definition = {
         "buildType": BUILD_TYPE,
         "externalParameters": {"target": manifest["target"], "options": manifest["options"]},

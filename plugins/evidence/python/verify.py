@@ -159,8 +159,8 @@ def _check_reference(
                 k, row = rows[number]
                 found = compare(arrays[k], right)
                 allowed = 0.0 if row["exact"] else about["allowed"][vector][number]
-                wide = Difference(found.error, max(allowed, 0.0))
-                yield _compared(f"reference, vector {vector}", row, wide)
+                difference = Difference(found.error, allowed)
+                yield _compared(f"reference, vector {vector}", row, difference)
 
 
 def _inputs(folder: Path, about: Mapping[str, Any], vector: int) -> dict[str, np.ndarray]:

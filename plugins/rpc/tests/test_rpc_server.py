@@ -122,6 +122,8 @@ def test_the_time_of_a_session_ends():
     [
         ({"key": "a b"}, "a key must have at most 100 characters"),
         ({"tracker_addr": "desk:x"}, "the tracker must be given as HOST:PORT, not 'desk:x'"),
+        ({"tracker_addr": ("desk", 0)}, "the tracker must be given as HOST:PORT, not 'desk:0'"),
+        ({"is_proxy": True}, "is_proxy must be False: tvmrt has no proxy"),
         ({"host": "no such host.invalid"}, "the address of no such host.invalid cannot be found"),
         ({"port": 70000}, "70000 is not a port"),
     ],
