@@ -15,7 +15,7 @@ from rpc_case import KEY, VOID, begun, connected, packet, register_functions
 from tvmrt import rpc
 from tvmrt.error import TVMError
 from tvmrt.rpc.messages import read_exactly
-from tvmrt.rpc.server import Listener
+from tvmrt.rpc.server import Listener, Server
 
 INIT = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
 
@@ -123,7 +123,6 @@ def test_the_time_of_a_session_ends():
         ({"key": "a b"}, "a key must have at most 100 characters"),
         ({"tracker_addr": "desk:x"}, "the tracker must be given as HOST:PORT, not 'desk:x'"),
         ({"tracker_addr": ("desk", 0)}, "the tracker must be given as HOST:PORT, not 'desk:0'"),
-        ({"is_proxy": True}, "is_proxy must be False: tvmrt has no proxy"),
         ({"host": "no such host.invalid"}, "the address of no such host.invalid cannot be found"),
         ({"port": 70000}, "70000 is not a port"),
     ],
@@ -131,6 +130,11 @@ def test_the_time_of_a_session_ends():
 def test_invalid_options(options, text):
     with pytest.raises((OSError, ValueError), match=text):
         Listener(**{"host": "127.0.0.1", "port": 0, **options})
+
+
+def test_a_proxy_at_its_place_in_tvm_is_refused():
+    with pytest.raises(ValueError, match="is_proxy must be False: tvmrt has no proxy"):
+        Server("127.0.0.1", 0, 0, True, ("desk", 9190))
 
 
 def test_no_folder_for_uploads(monkeypatch, tmp_path, capfd):
