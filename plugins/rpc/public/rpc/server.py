@@ -55,8 +55,8 @@ class Listener:
         if len(key) > 100 or key != "".join(key.split()):
             raise ValueError("a key must have at most 100 characters and no spaces")
         if tracker_addr:
-            is_text = isinstance(tracker_addr, str)
-            text = tracker_addr if is_text else ":".join(map(str, tracker_addr))
+            parts = (tracker_addr,) if isinstance(tracker_addr, str) else tracker_addr
+            text = ":".join(map(str, parts))
             tracker_addr = split_address(text, "the tracker")
         self._key, self._log, self._session_seconds = key, log, session_seconds
         self._socket = listen(host, port, port_end)
