@@ -7,9 +7,9 @@ from tvmrt.plugin import Option
 ROUNDING = Option(
     "Integer rounding of fully connected layers, LOGISTIC and TANH in a .tflite file: as "
     "LiteRT's reference kernels or as those for microcontrollers. Default: reference; micro for "
-    "a board.",
+    "a board without ``reproducible``.",
     values=("reference", "micro"),
-    choose=lambda _request, hosted: "reference" if hosted else "micro",
+    choose=lambda request, hosted: "reference" if hosted or request.reproducible else "micro",
 )
 SIGNATURE = Option(
     "Signature of a .tflite file to compile, which determines graph, inputs and outputs. "

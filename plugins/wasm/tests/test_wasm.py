@@ -21,6 +21,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import reproducible_networks
 from varied_networks import varied_networks
 
 import tvmrt
@@ -124,6 +125,16 @@ def _check_in_browser(browser, folder: Path, library) -> None:
         watched.page.goto(f"{address}/job.json")
         assert watched.page.evaluate(IN_BROWSER) == [True] * len(library.summary.outputs)
     watched.page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", reproducible_networks.GROUPS)
+def test_reproducible_networks_have_the_bits_of_this_machine(group, tmp_path):
+    """WebAssembly has no fused multiply-add: it is computed in doubles."""
+    model, inputs = reproducible_networks.network(group)
+    library = _exported(model, tmp_path, reproducible=True)
+    here = tvmrt.load(model, reproducible=True, cache=False)(inputs)
+    reproducible_networks.check_equal(_run(tmp_path, library, inputs), here)
 
 
 @pytest.mark.slow

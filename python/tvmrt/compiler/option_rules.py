@@ -178,6 +178,21 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
+        "{winograd} sums in another order than boards do; omit it for {reproducible}",
+        lambda r: r.reproducible and r.winograd,
+    ),
+    Rule(
+        "{reproducible} needs the arithmetic that all processors have; omit {precision}, "
+        "{mixed_precision} and {devices}",
+        lambda r: r.reproducible and (r.precision != "float32" or r.mixed_precision or r.devices),
+    ),
+    Rule(
+        "vectors of 32-bit ARM round the smallest numbers to zero, those of other processors do "
+        "not; choose another target than {target=*} for {reproducible}",
+        lambda r: r.reproducible and str(r.target).startswith("armv7"),
+        UnsupportedError,
+    ),
+    Rule(
         "{row_chains} needs {runtime=host}; for a board use {ram}",
         lambda r: r.row_chains is not None and r.runtime == "crt",
         UnsupportedError,
@@ -185,9 +200,11 @@ RULES = (
 )
 
 
-def uses_winograd(winograd: bool | None, precision: str) -> bool:
+def uses_winograd(request: Request) -> bool:
     """Return whether hosts use Winograd: if requested, and by default for float32 layers."""
-    return precision != "bf16" if winograd is None else winograd
+    if request.winograd is None:
+        return request.precision != "bf16" and not request.reproducible
+    return request.winograd
 
 
 def _checks_layer_errors(request: Request) -> bool:

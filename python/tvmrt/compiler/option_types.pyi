@@ -24,6 +24,7 @@ class CompileOptions(TypedDict, total=False):
     precision: str
     weights: str | None
     winograd: bool | None
+    reproducible: bool
     row_chains: bool | None
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]

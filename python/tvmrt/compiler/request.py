@@ -194,6 +194,13 @@ class Request:
         python="``winograd`` of the summary has the error of each layer.",
         kind="bool", commands=MEASURE,
     )
+    reproducible: bool = _option(
+        False,
+        "Give the same bits on every processor, for any number of threads, any batch and any "
+        "compiler: sums have a fixed order, and no product is fused with an addition unless the "
+        "network's operators say so.",
+        kind="bool", commands=MEASURE,
+    )
     row_chains: bool | None = _option(
         None,
         "Compute adjacent float32 convolutions and pooling a few rows at a time (row-wise "

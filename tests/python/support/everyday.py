@@ -71,7 +71,7 @@ SHARES = {
     "python/fuzz": Share(),
     "python/ir": Share(),
     "python/kernels": Share(cases=6),
-    "python/levels": Share("amx_i8"),
+    "python/levels": Share("amx_i8 reproducible"),
     "python/network": Share("load mistakes open_sizes", 1),
     "python/networks": Share(),
     "python/onnx_suite": Share(),

@@ -249,10 +249,12 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   tvmrt_matmul_f32_row(job, batch, c, layer->k, layer->a_stride, &row);
   row.tile.segments = &segment;
   const int few = layer->m <= TVMRT_MATMUL_FEW_ROWS;
+#ifndef TVMRT_FIXED_ORDER /* where the bits must not depend on the number of rows */
   if (layer->b_order == TVMRT_B_COLUMNS && few) {
     tvmrt_matmul_f32_dots(&row, b + (int64_t)c * layer->b_stride, layer, begin, end, count);
     return 0;
   }
+#endif
   if (layer->b_order == TVMRT_B_PACKED) {
     row.w = b + (int64_t)(c / block) * layer->k * block;
     if (more) {

@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.libinfo import __version__
 
-from . import cpu_dispatch, facts, manifest, pools
+from . import cpu_dispatch, facts, fixed_order, manifest, pools
 from .c import cplusplus
 from .c.formatting import LINE, break_lines, comment_lines, include_guard
 from .c.function import print_function, signature
@@ -261,7 +261,12 @@ SECTION_MACROS = [
 
 def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target: Target) -> str:
     """Return a file with the operators of one or more networks, with one copy of each kernel."""
-    headers = sorted({h for fn in functions for h in fn.includes})
+    if target.fixed_order:
+        fixed_order.check(functions)
+    headers = sorted(
+        {h for fn in functions for h in fn.includes}
+        | ({"scalar/compiler.h"} if target.fixed_order else set())
+    )
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     macros += print_macros(target, headers)
     defined = list(dict.fromkeys(d for fn in functions for d in fn.definitions))

@@ -88,6 +88,11 @@ INLINE_FLOATS = Feature(
     lambda target: "rv32" not in (target.board or ()),
     kernels=_INTEGER_KERNELS,
 )
+ANY_ORDER = Feature(
+    "TVMRT_FIXED_ORDER",
+    "sums in the order and with the roundings that suit the processor",
+    lambda target: not target.fixed_order,
+)
 # Features that only select kernels; they have no macro.
 BOARD_KERNELS = Feature(
     "",
@@ -107,7 +112,7 @@ PIXELS_IN_THREES = Feature(
 
 FEATURES = (
     RUNTIME, HOST_INSTRUCTIONS, NCHW_CONVOLUTIONS, SHARED_TAIL, PREFETCH,
-    MULTI_VECTOR_LOOPS, INLINE_FLOATS, BOARD_KERNELS, HELIUM, PIXELS_IN_THREES,
+    MULTI_VECTOR_LOOPS, INLINE_FLOATS, ANY_ORDER, BOARD_KERNELS, HELIUM, PIXELS_IN_THREES,
 )  # fmt: skip
 
 # Kernel parameters with a default in their header, and the modules that set another value.

@@ -15,6 +15,7 @@ from typing import Any
 from tvmrt.compiler.ir.program import Program
 from tvmrt.libinfo import __version__
 
+from . import fixed_order
 from .c.packed_functions import WEAK
 from .entries.symbolic_dims import string_lines
 from .options import Options, Sources
@@ -45,6 +46,7 @@ def describe(
             "network": provenance.network_sha256,
             "parameters": _sha256(sources.weights.chunks()),
         },
+        **({"reproducible": fixed_order.digest(provenance)} if target.fixed_order else {}),
         "bytes": {"weights": weights, **_planned_bytes(program, target)},
         "licences": {"code": "Apache-2.0", "network": provenance.licence},
     }

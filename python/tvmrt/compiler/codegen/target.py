@@ -31,6 +31,8 @@ class Target:
     level. ``widest`` is that last level, set on the other levels, which read weights in its order.
     An ``opt_in`` level is included only if it is requested by name.
 
+    ``fixed_order``: sums have one order on all processors (``--reproducible``).
+
     A processor that a plug-in adds is ``like`` a target of tvmrt: it has its compiler, its machine
     in QEMU and its costs, but for the cycles of the instruction kinds in ``costs``.
     """
@@ -51,6 +53,7 @@ class Target:
     triple: str = ""
     opt_in: bool = False
     like: str = ""
+    fixed_order: bool = False
     costs: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     @property
@@ -70,11 +73,17 @@ class Target:
         is_library = self.hosted and self.library_suffix == ".so"
         return is_library and processor.machine().startswith(processors)
 
+    def with_fixed_order(self) -> Target:
+        """Return the target with one order of sums on all processors, on all its levels."""
+        levels = tuple(each.with_fixed_order() for each in self.levels)
+        widest = self.widest.with_fixed_order() if self.widest else None
+        return replace(self, levels=levels, widest=widest, fixed_order=True)
+
     @property
     def digits(self) -> bool:
         """Whether block-quantised weights of float32 matmuls are multiplied as integers
         (matmul_int4_vnni.h, matmul_nbits_vnni.h)."""
-        return self.int8 == "vnni512"
+        return self.int8 == "vnni512" and not self.fixed_order
 
     @property
     def threads(self) -> bool:

@@ -115,7 +115,8 @@ def build_library(
     command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
     system = target.library_suffix if target.triple else OWN_SUFFIX
-    flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *includes]
+    exact = ["-ffp-contract=off"] if target.fixed_order else []  # the last one counts
+    flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *exact, *includes]
     objects = [source.with_suffix(source.suffix + ".o") for source in sources]
 
     short_compile = compiler_flags.short_compile(command)

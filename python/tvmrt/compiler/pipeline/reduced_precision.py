@@ -28,7 +28,7 @@ from tvmrt.option_syntax import option
 
 def apply_winograd(graph: Graph, request: Request, machine: Target) -> list[WinogradConversion]:
     """Replace convolutions by Winograd convolutions and report them."""
-    if not (machine.hosted and option_rules.uses_winograd(request.winograd, request.precision)):
+    if not (machine.hosted and option_rules.uses_winograd(request)):
         return []
     if request.winograd is None:
         return to_winograd_within_limits(graph)

@@ -40,6 +40,8 @@ def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Reque
         if family
         else get_target(cast(str, requested.target), requested.levels, bf16)
     )
+    if requested.reproducible:
+        machine = machine.with_fixed_order()
     request = requested.with_defaults(machine.hosted)
     option_rules.check(request)
     if bf16 and not any(level.bf16 for level in machine.levels or [machine]):

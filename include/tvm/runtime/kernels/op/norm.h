@@ -13,17 +13,17 @@
 
 /*! \brief The sum of (x[i] - mean)^2 over n contiguous floats. */
 static inline float tvmrt_row_deviation_f32(const float* x, float mean, int64_t n) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32 };
-  const tvmrt_f32v middle = TVMRT_F32V(splat)(mean);
-  tvmrt_f32v sum[2] = {TVMRT_F32V(splat)(0.0f), TVMRT_F32V(splat)(0.0f)};
+  enum { kLanes = TVMRT_SUM_LANES };
+  const tvmrt_sum_f32 middle = TVMRT_SUM_F32(splat)(mean);
+  tvmrt_sum_f32 sum[2] = {TVMRT_SUM_F32(splat)(0.0f), TVMRT_SUM_F32(splat)(0.0f)};
   const int64_t whole = n / (2 * kLanes) * (2 * kLanes);
   for (int64_t i = 0; i < whole; i += 2 * kLanes) {
     for (int j = 0; j < 2; j++) {
-      const tvmrt_f32v each = TVMRT_F32V(load)(x + i + j * kLanes) - middle;
-      sum[j] = TVMRT_F32V(fma)(each, each, sum[j]);
+      const tvmrt_sum_f32 each = TVMRT_SUM_F32(load)(x + i + j * kLanes) - middle;
+      sum[j] = TVMRT_SUM_F32(fma)(each, each, sum[j]);
     }
   }
-  float result = TVMRT_F32V(sum)(sum[0] + sum[1]);
+  float result = TVMRT_SUM_F32(sum)(sum[0] + sum[1]);
   for (int64_t i = whole; i < n; i++) result += (x[i] - mean) * (x[i] - mean);
   return result;
 }

@@ -19,14 +19,14 @@ enum { TVMRT_SOFTMAX_PART = 64 };
 #endif
 
 /* Vectors of a row; a single element for small code. */
-#ifdef TVMRT_NO_WIDE_LOOPS
+#if defined(TVMRT_NO_WIDE_LOOPS) && !defined(TVMRT_FIXED_ORDER)
 #define TVMRT_ROW_LANES 1
 #define TVMRT_ROW_F32(operation) tvmrt_f32x1_##operation
 typedef tvmrt_f32x1 tvmrt_row_f32;
 #else
-#define TVMRT_ROW_LANES TVMRT_SIMD_LANES_F32
-#define TVMRT_ROW_F32(operation) TVMRT_F32V(operation)
-typedef tvmrt_f32v tvmrt_row_f32;
+#define TVMRT_ROW_LANES TVMRT_SUM_LANES
+#define TVMRT_ROW_F32(operation) TVMRT_SUM_F32(operation)
+typedef tvmrt_sum_f32 tvmrt_row_f32;
 #endif
 
 TVMRT_TABLE(float, tvmrt_softmax_beyond, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -62,14 +62,14 @@ static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
 
 /*! \brief The sum of n contiguous floats, in four vectors' worth of partial sums. */
 static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32, kStep = 4 * kLanes };
-  tvmrt_f32v sum[4];
+  enum { kLanes = TVMRT_SUM_LANES, kStep = 4 * kLanes };
+  tvmrt_sum_f32 sum[4];
   const int64_t whole = n / kStep * kStep;
-  for (int j = 0; j < 4; j++) sum[j] = TVMRT_F32V(splat)(0.0f);
+  for (int j = 0; j < 4; j++) sum[j] = TVMRT_SUM_F32(splat)(0.0f);
   for (int64_t i = 0; i < whole; i += kStep) {
-    for (int j = 0; j < 4; j++) sum[j] += TVMRT_F32V(load)(x + i + j * kLanes);
+    for (int j = 0; j < 4; j++) sum[j] += TVMRT_SUM_F32(load)(x + i + j * kLanes);
   }
-  float result = TVMRT_F32V(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  float result = TVMRT_SUM_F32(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
   for (int64_t i = whole; i < n; i++) result += x[i];
   return result;
 }
@@ -136,7 +136,8 @@ TVMRT_INLINE void tvmrt_softmax_pair_f32(const float* x, float* y, int tail) {
   TVMRT_ROW_F32(store_n)(y + kLanes, second * scale, tail);
 }
 
-#if TVMRT_SOFT_FLOAT
+#if TVMRT_SOFT_FLOAT && !defined(TVMRT_FIXED_ORDER)
+#define TVMRT_SOFTMAX_SOFT 1
 TVMRT_TABLE(float, tvmrt_softmax_soft_factors, 7, 1.3981999507e-3f, 8.3334519073e-3f,
             4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f);
 #define tvmrt_softmax_soft_factors tvmrt_softmax_soft_factors
@@ -179,7 +180,7 @@ static inline void tvmrt_softmax_soft_row_f32(const float* x, float* y, int64_t 
  * A row of only -INFINITY gives NaN, as defined.
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
-#if TVMRT_SOFT_FLOAT
+#if defined(TVMRT_SOFTMAX_SOFT)
   tvmrt_softmax_soft_row_f32(x, y, n);
 #else
   enum { kLanes = TVMRT_ROW_LANES };
@@ -244,7 +245,11 @@ static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, c
 
 #if TVMRT_ROW_LANES > 1
 /* Maximum elements per sum for which columns are held in vectors, one sum per lane. */
+#if defined(TVMRT_FIXED_ORDER)
+enum { TVMRT_SOFTMAX_IN_REGISTERS = 16 }; /* as boards have little stack */
+#else
 enum { TVMRT_SOFTMAX_IN_REGISTERS = 64 };
+#endif
 
 /* Softmax or log-softmax of each lane of n vectors. */
 static inline void tvmrt_softmax_lanes_f32(float* row, int64_t n, int log) {

@@ -9,6 +9,9 @@
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_
 
+#include <stdint.h>
+#include <string.h>
+
 #ifdef __cplusplus
 #define TVMRT_RESTRICT __restrict__
 #else
@@ -17,9 +20,25 @@
 
 #define TVMRT_PRAGMA(text) _Pragma(#text)
 
+/* TVMRT_FIXED_ORDER: equal bits on every processor. Each operation is rounded as it is written: no
+ * product is fused with an addition but by TVMRT_FUSED(), and none is wider than a float. Clang
+ * ignores the pragma with -ffp-contract=fast. */
+#if defined(TVMRT_FIXED_ORDER)
+#include <float.h>
+#if !defined(__GNUC__) || !defined(FLT_EVAL_METHOD) || FLT_EVAL_METHOD != 0 || \
+    defined(__FAST_MATH__)
+#error "--reproducible needs GCC or Clang without -ffast-math, and floats not computed as doubles"
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#else
+#pragma GCC optimize("fp-contract=off")
+#endif
+#endif
+
 /*! \brief Let the compiler reorder the following loop's sums (or products, maxima ...), if
  * compiled with -DTVMRT_OPENMP_SIMD and its option for `omp simd` (-fopenmp-simd). */
-#if defined(TVMRT_OPENMP_SIMD)
+#if defined(TVMRT_OPENMP_SIMD) && !defined(TVMRT_FIXED_ORDER)
 #define TVMRT_SIMD_REDUCTION(operation, variable) \
   TVMRT_PRAGMA(omp simd reduction(operation : variable))
 #else
@@ -40,6 +59,13 @@
 #define TVMRT_IN_KERNEL_SECTION __attribute__((section(TVMRT_KERNEL_SECTION)))
 #else
 #define TVMRT_IN_KERNEL_SECTION
+#endif
+
+/*! \brief Whether a * b + c with one rounding is a single instruction. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
+#define TVMRT_HAS_FUSED 1
+#else
+#define TVMRT_HAS_FUSED 0
 #endif
 
 #if defined(__GNUC__)
@@ -99,6 +125,10 @@
 /*! \brief A pointer that is known to be a multiple of n. */
 #define TVMRT_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
 #define TVMRT_FUSED(a, b, c) __builtin_fmaf((a), (b), (c))
+#if defined(TVMRT_FIXED_ORDER) && !TVMRT_HAS_FUSED
+#undef TVMRT_FUSED
+#define TVMRT_FUSED(a, b, c) tvmrt_fused_f32((a), (b), (c))
+#endif
 #else
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
@@ -158,10 +188,32 @@
 
 /* One rounding if that is a single instruction; two otherwise, as fmaf() in software is very
  * slow. */
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
+#if TVMRT_HAS_FUSED || defined(TVMRT_FIXED_ORDER)
 #define TVMRT_FMAF(a, b, c) TVMRT_FUSED(a, b, c)
 #else
 #define TVMRT_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+
+#if defined(TVMRT_FIXED_ORDER) && !TVMRT_HAS_FUSED
+/*!
+ * \brief a * b + c in one rounding, without an instruction for it.
+ *
+ * The product is exact as a double. If the sum is not, its last bit is set to 1 (rounding to odd),
+ * so that rounding it to a float is as if the sum were exact.
+ */
+TVMRT_INLINE float tvmrt_fused_f32(float a, float b, float c) {
+  const double product = (double)a * (double)b, sum = product + (double)c;
+  const double added = sum - product;
+  const double error = (product - (sum - added)) + ((double)c - added);
+  int64_t bits;
+  memcpy(&bits, &sum, sizeof(bits));
+  /* Away from zero or towards it; NaN, the error of an infinite sum, is neither. */
+  const int inexact = error > 0.0 || error < 0.0, away = (error > 0.0) == (sum > 0.0);
+  if (inexact && (bits & 1) == 0) bits += away ? 1 : -1;
+  double odd;
+  memcpy(&odd, &bits, sizeof(odd));
+  return (float)odd;
+}
 #endif
 
 /*!

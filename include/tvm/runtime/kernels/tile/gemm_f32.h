@@ -101,13 +101,17 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 
 /* With fewer than 8 accumulator vectors, multiply-adds wait for each other's latency. Such tiles
  * keep separate sums for every second, fourth or eighth k. */
+#if defined(TVMRT_FIXED_ORDER)
+#define TVMRT_TILE_F32_CHAINS(sums) 1
+#else
 #define TVMRT_TILE_F32_CHAINS(sums) ((sums) >= 8 ? 1 : (sums) >= 4 ? 2 : (sums) >= 2 ? 4 : 8)
+#endif
 /* Unroll factor of the loop over k. Beyond two, GCC needs more address registers than there are,
  * which costs small tiles up to a third of their time. If accumulators and weights leave it one
  * vector register, it schedules two steps such that accumulators are spilled. */
-#define TVMRT_TILE_F32_UNROLL(NR, MR)                                       \
-  ((NR) * (MR) < 8 ? TVMRT_TILE_F32_CHAINS((NR) * (MR))                     \
-   : (NR) * (MR) < 16 && (NR) * (MR) + (NR) + 1 >= TVMRT_SIMD_REGISTERS ? 4 \
+#define TVMRT_TILE_F32_UNROLL(NR, MR)                                                             \
+  ((NR) * (MR) < 8 && TVMRT_TILE_F32_CHAINS((NR) * (MR)) > 1 ? TVMRT_TILE_F32_CHAINS((NR) * (MR)) \
+   : (NR) * (MR) < 16 && (NR) * (MR) + (NR) + 1 >= TVMRT_SIMD_REGISTERS ? 4                       \
                                                                         : 2)
 #define TVMRT_REMAINDER_UNROLL(sums) ((sums) >= 8 ? 2 : TVMRT_TILE_F32_CHAINS(sums))
 

@@ -37,7 +37,7 @@
 /* none for boards, wherever the code is compiled: the headers may be missing */
 #elif defined(__AVX2__) || defined(__AVX512F__)
 #include "simd_f32_x86.h"
-#elif defined(__ARM_NEON)
+#elif defined(__ARM_NEON) && (!defined(TVMRT_FIXED_ORDER) || TVMRT_HAS_FUSED)
 #define TVMRT_F32_NEON 1
 #include "intrinsics.h"
 #elif defined(__wasm_simd128__)
@@ -125,11 +125,29 @@ TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
     return tvmrt_f32x##H##_max_lane(tvmrt_f32x##H##_max(half[0], half[1])); \
   }
 
-#define TVMRT_DEFINE_GENERIC_ARITHMETIC(L)                                               \
-  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_fma(tvmrt_f32x##L a, tvmrt_f32x##L b,       \
-                                                 tvmrt_f32x##L c) {                      \
-    return a * b + c;                                                                    \
-  }                                                                                      \
+#if defined(TVMRT_FIXED_ORDER)
+#define TVMRT_DEFINE_GENERIC_FMA(L, H)                                                \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_fma(tvmrt_f32x##L a, tvmrt_f32x##L b,    \
+                                                 tvmrt_f32x##L c) {                   \
+    tvmrt_f32x##H x[(L) / (H)], y[(L) / (H)], z[(L) / (H)];                           \
+    memcpy(x, &a, sizeof(x));                                                         \
+    memcpy(y, &b, sizeof(y));                                                         \
+    memcpy(z, &c, sizeof(z));                                                         \
+    TVMRT_UNROLL(4)                                                                   \
+    for (int i = 0; i < (L) / (H); i++) z[i] = tvmrt_f32x##H##_fma(x[i], y[i], z[i]); \
+    memcpy(&c, z, sizeof(c));                                                         \
+    return c;                                                                         \
+  }
+#else
+#define TVMRT_DEFINE_GENERIC_FMA(L, H)                                             \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_fma(tvmrt_f32x##L a, tvmrt_f32x##L b, \
+                                                 tvmrt_f32x##L c) {                \
+    return a * b + c;                                                              \
+  }
+#endif
+
+#define TVMRT_DEFINE_GENERIC_ARITHMETIC(L, H)                                            \
+  TVMRT_DEFINE_GENERIC_FMA(L, H)                                                         \
   TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_max(tvmrt_f32x##L v, tvmrt_f32x##L bound) { \
     tvmrt_i32x##L take = v < bound;                                                      \
     return (tvmrt_f32x##L)((take & (tvmrt_i32x##L)bound) | (~take & (tvmrt_i32x##L)v));  \
@@ -206,7 +224,12 @@ TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
 }
 #elif defined(TVMRT_F32_WASM)
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
+#if defined(TVMRT_FIXED_ORDER)
+  for (int i = 0; i < 4; i++) c[i] = TVMRT_FUSED(a[i], b[i], c[i]);
+  return c;
+#else
   return a * b + c;
+#endif
 }
 /* v < bound ? bound : v is the definition of pmax */
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
@@ -216,7 +239,7 @@ TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
   return (tvmrt_f32x4)wasm_f32x4_pmin((v128_t)v, (v128_t)bound);
 }
 #else
-TVMRT_DEFINE_GENERIC_ARITHMETIC(4)
+TVMRT_DEFINE_GENERIC_ARITHMETIC(4, 1)
 #endif
 
 TVMRT_INLINE float tvmrt_f32x4_sum(tvmrt_f32x4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
@@ -247,7 +270,7 @@ TVMRT_DEFINE_GENERIC_PARTIAL(8)
 #if TVMRT_F32_X86 && defined(__FMA__)
 TVMRT_DEFINE_X86_ARITHMETIC(8)
 #else
-TVMRT_DEFINE_GENERIC_ARITHMETIC(8)
+TVMRT_DEFINE_GENERIC_ARITHMETIC(8, 4)
 #endif
 
 TVMRT_DEFINE_FOLD(8, 4)
@@ -259,7 +282,7 @@ TVMRT_DEFINE_X86_PARTIAL(16)
 TVMRT_DEFINE_X86_ARITHMETIC(16)
 #else
 TVMRT_DEFINE_GENERIC_PARTIAL(16)
-TVMRT_DEFINE_GENERIC_ARITHMETIC(16)
+TVMRT_DEFINE_GENERIC_ARITHMETIC(16, 8)
 #endif
 
 TVMRT_DEFINE_FOLD(16, 8)
@@ -274,5 +297,16 @@ TVMRT_DEFINE_FOLD(16, 8)
 #define TVMRT_F32V(operation) \
   TVMRT_JOIN(TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ), _, operation)
 typedef TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ) tvmrt_f32v;
+
+/* ---- the width of sums over a row, which decides their order ---- */
+
+#if defined(TVMRT_FIXED_ORDER)
+#define TVMRT_SUM_LANES 16
+#else
+#define TVMRT_SUM_LANES TVMRT_SIMD_LANES_F32
+#endif
+/*! \brief TVMRT_SUM_F32(load) is the operation `load` on TVMRT_SUM_LANES lanes. */
+#define TVMRT_SUM_F32(operation) TVMRT_JOIN(TVMRT_JOIN(tvmrt_f32x, TVMRT_SUM_LANES, ), _, operation)
+typedef TVMRT_JOIN(tvmrt_f32x, TVMRT_SUM_LANES, ) tvmrt_sum_f32;
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_SIMD_H_ */

@@ -184,7 +184,7 @@ class _MatMulPlan:
         machine = self.target if self.is_pointwise_conv else replace(self.target, widest=None)
         sizes = (self.row.extent, self.n, self.depth)
         tiles = packing.choose_tiles(*sizes, machine, kind=self.kind)
-        if not SHARED_TAIL.of(self.target):
+        if not SHARED_TAIL.of(self.target) or self.target.fixed_order:
             return tiles
         rows, tiles = self.row.extent, tiles.without_single_row_tail(self.row.extent)
         floats = self.k * self.n if self.is_packed else 0

@@ -44,12 +44,15 @@ def row_cycles(
     kind: TileKind = F32,
     lines: float = 0.0,
     same_order: bool = False,
+    fixed_order: bool = False,
 ) -> float:
     """Estimate the cycles of rows of these lengths; see :func:`tile_cycles`. ``same_order``: tails
-    sum in the order of whole tiles."""
-    cycles, order = 0.0, chain_count(vectors * width)
+    sum in the order of whole tiles. ``fixed_order``: no tile divides a sum."""
+    cycles, order = 0.0, 1 if fixed_order else chain_count(vectors * width)
+    waits = 1 if fixed_order and chain_count(vectors * width) > 1 else 0
+    same_order = same_order or fixed_order
     for row in rows:
-        cycles += row // width * tile_cycles(vectors, width, window, fma, kind, lines)
+        cycles += row // width * tile_cycles(vectors, width, window, fma, kind, lines, waits)
         remainder = row % width
         if remainder:
             other = same_order and kind is F32 and chain_count(vectors * remainder) != order

@@ -387,8 +387,9 @@ class _TileSearch:
             )
             times = blocks * eviction * register_pressure
             is_bounded = open_ and not is_unbounded(*self.lengths)
-            same_order_tiles = self.kind is F32 and lanes > 1 and not is_bounded
-            cycles = row_cycles(*sizes) * times
+            fixed_order = getattr(machine, "fixed_order", False)
+            same_order_tiles = self.kind is F32 and lanes > 1 and not is_bounded and not fixed_order
+            cycles = row_cycles(*sizes, fixed_order=fixed_order) * times
             same_order_cycles = (
                 row_cycles(*sizes, same_order=True) * times if same_order_tiles else None
             )
