@@ -156,7 +156,7 @@ CODEGEN = (
     {"kernel_features"},
     {"options", "lowering", "mcu_families"},
     {"lowering_protocols"},
-    {"loops", "entries", "pool_options", "operand_copies"},
+    {"fixed_order", "loops", "entries", "pool_options", "operand_copies"},
     {"window", "firmware", "manifest", "zero_copy_concat"},
     {"operators"},
     {"facts", "tied_embeddings", "translation_units", "real_time"},

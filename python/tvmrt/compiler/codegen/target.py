@@ -291,12 +291,14 @@ def with_amx_level(machine: Target, request: TargetRequest) -> Target:
     the AMX level; ``here`` becomes that level alone."""
     name, levels = request.target or "", request.levels
     if name == HERE and _has_amx():
-        return get_target("x86-64", (AMX_LEVEL,))
+        wider = get_target("x86-64", (AMX_LEVEL,))
+        return wider.with_fixed_order() if machine.fixed_order else wider
     names = [level.name for level in machine.levels]
     level_names = [level.name for level in LEVELS.get(name, ())]
     if levels or not names or AMX_LEVEL in names or AMX_LEVEL not in level_names:
         return machine
-    return get_target(name, (*names, AMX_LEVEL))
+    wider = get_target(name, (*names, AMX_LEVEL))
+    return wider.with_fixed_order() if machine.fixed_order else wider
 
 
 def _named_target() -> str:

@@ -89,8 +89,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
-            wider = with_amx_level(machine, request)
-            machine = wider.with_fixed_order() if request.reproducible else wider
+            machine = with_amx_level(machine, request)
         _join(graph, machine)
         reduced = reduced_precision.mark_precision(graph, request)
         infer_layouts(graph)
