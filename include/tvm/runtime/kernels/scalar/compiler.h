@@ -24,9 +24,7 @@
  * product is fused with an addition but by TVMRT_FUSED(), and none is wider than a float. Clang
  * ignores the pragma with -ffp-contract=fast. */
 #if defined(TVMRT_FIXED_ORDER)
-#include <float.h>
-#if !defined(__GNUC__) || !defined(FLT_EVAL_METHOD) || FLT_EVAL_METHOD != 0 || \
-    defined(__FAST_MATH__)
+#if !defined(__GNUC__) || __FLT_EVAL_METHOD__ != 0 || defined(__FAST_MATH__)
 #error "--reproducible needs GCC or Clang without -ffast-math, and floats not computed as doubles"
 #endif
 #if defined(__clang__)
