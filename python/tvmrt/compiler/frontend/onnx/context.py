@@ -3,22 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
-from tvmrt.compiler.ir import DTYPES, SourceType, Value
+from tvmrt.compiler.frontend.context import OperatorContext
+from tvmrt.compiler.ir import DTYPES, Builder, SourceType, Value
 from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.compiler.ir.sizes import SymInt, as_extent, is_unbounded, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 
 from .dynamic_sizes import evaluate_extents, is_computed, shape_operand
 from .fixed_values import unknown_operand
-from .legalize_types import HALF, legalize_types, retype, round_to_half, stored_type
-from .onnx_node import OnnxNode
+from .import_state import ImportState
+from .legalize_types import (
+    HALF,
+    legalize_types,
+    retype,
+    round_to_half,
+    stored_type,
+    typed_constant,
+)
+from .tensors import array_of
 
 
-class NodeContext(OnnxNode):
-    """One node for its importer, with compile-time operands and shared compositions."""
+class NodeContext(OperatorContext):
+    """One node for its importer: its attributes, compile-time operands and shared compositions.
+
+    Omitted inputs are None; missing attributes have a default.
+    """
+
+    OPERAND = "input"
+
+    def __init__(
+        self,
+        node: onnx.NodeProto,
+        name: str,
+        inputs: list[Value | None],
+        opset: int,
+        builder: Builder,
+        importer: ImportState,
+    ) -> None:
+        super().__init__(importer, builder, name, inputs)
+        self.node = node
+        self.opset = opset
+        self._attrs = {a.name: a for a in node.attribute}
+
+    @property
+    def op(self) -> str:
+        return self.node.op_type
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute as int, float, str, list, or numpy array for tensors. A float default
+        is rounded to float32, the type of ONNX's attributes."""
+        if name not in self._attrs:
+            return float(np.float32(default)) if isinstance(default, float) else default
+        value = helper.get_attribute_value(self._attrs[name])
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if isinstance(value, onnx.TensorProto):
+            return array_of(value)
+        if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
+            return [v.decode("utf-8", "replace") for v in value]
+        if isinstance(value, (onnx.GraphProto, str, int, float)):
+            return value
+        return list(value)
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Override an attribute during import; the node in the file stays unchanged."""
+        self._attrs[name] = helper.make_attribute(name, value)
+
+    def const(self, array: Any, dtype: Any = None) -> Value:
+        """Add a constant named after this node."""
+        value = typed_constant(np.asarray(array, dtype), f"{self.name}_const")
+        return legalize_types(self.builder, value)
 
     def constant_operand(self, index: int, what: str) -> np.ndarray | None:
         """Return the elements of an input that must be known at compile time; None if omitted.

@@ -7,6 +7,7 @@ the computation; each run checks it.
 from __future__ import annotations
 
 from math import inf, prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +22,11 @@ from tvmrt.compiler.ir.sizes.assumptions import assume_bound, may_assume
 from tvmrt.compiler.ir.value_numbering import counted_mask
 from tvmrt.option_syntax import option
 
-from .onnx_node import OnnxNode
+if TYPE_CHECKING:
+    from .context import NodeContext
 
 
-def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> np.ndarray | None:
+def evaluate_extents(ctx: NodeContext, value: Value, bounded: bool = False) -> np.ndarray | None:
     """Return the elements of an integer operand as integers and extents; None if one depends on
     more than shapes and counts.
 
@@ -50,7 +52,7 @@ _SHAPE_OPERANDS = {
 }  # fmt: skip
 
 
-def shape_operand(ctx: OnnxNode, index: int) -> np.ndarray | None:
+def shape_operand(ctx: NodeContext, index: int) -> np.ndarray | None:
     """Return a shape operand with data-dependent extents, up to the declared bounds; None if the
     operand is not a shape, or if its extents have no bounds."""
     if ctx.node.domain not in ("", "ai.onnx") or (ctx.op, index) not in _SHAPE_OPERANDS:
@@ -68,7 +70,7 @@ def shape_operand(ctx: OnnxNode, index: int) -> np.ndarray | None:
     return np.asarray(found, object)
 
 
-def found_extents(ctx: OnnxNode, index: int) -> list[SymInt] | None:
+def found_extents(ctx: NodeContext, index: int) -> list[SymInt] | None:
     """Return the elements of an integer input as extents, which a run may find. None if memory is
     planned before a run, or if an element may be negative, which has a meaning of its own."""
     value = ctx.input(index)
@@ -80,7 +82,7 @@ def found_extents(ctx: OnnxNode, index: int) -> list[SymInt] | None:
     return None if extents is None else [as_extent(n) for n in extents.reshape(-1)]
 
 
-def is_computed(ctx: OnnxNode, index: int) -> bool:
+def is_computed(ctx: NodeContext, index: int) -> bool:
     """Return whether an input is present and its elements are known only at run time."""
     value = ctx.input(index)
     if value is None or value.data is not None or value in ctx.extents:
@@ -88,13 +90,13 @@ def is_computed(ctx: OnnxNode, index: int) -> bool:
     return evaluate_extents(ctx, value) is None
 
 
-def has_runtime_operand(ctx: OnnxNode, *indices: int) -> bool:
+def has_runtime_operand(ctx: NodeContext, *indices: int) -> bool:
     """Return whether one of the node's operands is known only at run time."""
     sizes = (v.type.size if v is not None else 0 for v in map(ctx.input, indices))
     return any(size and is_computed(ctx, i) for i, size in zip(indices, sizes))
 
 
-def max_value(ctx: OnnxNode, value: Value) -> int | None:
+def max_value(ctx: NodeContext, value: Value) -> int | None:
     """Return the maximum of a data-dependent number; None if it is unbounded."""
     _, high = interval(value, ctx.importer.sizes.intervals)
     return max(int(high), 0) if -inf < high <= MAX_BOUND else None
@@ -107,7 +109,7 @@ def strip_cast(value: Value) -> Value:
     return cast if cast is not None and cast.dtype.is_int else value
 
 
-def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
+def assumed_size(ctx: NodeContext, value: Value, what: str) -> SymInt | None:
     """Return an unbounded data-dependent scalar as an extent.
 
     If memory is planned before a run, it gets an assumed bound that later nodes must confirm: a
@@ -141,7 +143,7 @@ def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
 class _OperandEvaluator(ElementEvaluator):
     """One traversal from an operand to the values that determine its elements."""
 
-    def __init__(self, ctx: OnnxNode, bounded: bool) -> None:
+    def __init__(self, ctx: NodeContext, bounded: bool) -> None:
         super().__init__(ctx.importer.sizes, lambda node: not node.outputs[0].dtype.is_float)
         self.ctx = ctx
         self.bounded = bounded

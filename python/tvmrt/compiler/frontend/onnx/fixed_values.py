@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -17,7 +18,9 @@ from tvmrt.error import NameNotFoundError, UnsupportedError, suggestion
 from tvmrt.option_syntax import Unquoted, option
 
 from .import_state import ImportRequest
-from .onnx_node import OnnxNode
+
+if TYPE_CHECKING:
+    from .context import NodeContext
 
 
 def with_values(request: ImportRequest, values: Mapping[str, int | Sequence[int]]) -> ImportRequest:
@@ -76,7 +79,7 @@ def fix_value(builder: Builder, value: Value, known: np.ndarray) -> Value:
     return constant(known, name)
 
 
-def unknown_operand(ctx: OnnxNode, value: Value, operand: str, advice: str = "") -> Exception:
+def unknown_operand(ctx: NodeContext, value: Value, operand: str, advice: str = "") -> Exception:
     """Return the error about an operand that is computed at run time, with what to do about it."""
     names = _inputs_of(ctx, value)
     if names:
@@ -93,7 +96,7 @@ def declare_result() -> str:
     )
 
 
-def _inputs_of(ctx: OnnxNode, value: Value) -> list[str]:
+def _inputs_of(ctx: NodeContext, value: Value) -> list[str]:
     """Return the inputs of the network that determine a value, if each is a number or a list of
     whole numbers."""
     found: dict[str, bool] = {}

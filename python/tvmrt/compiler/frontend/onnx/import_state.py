@@ -14,7 +14,7 @@ import onnx
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_constraints import SizeConstraints
 from tvmrt.compiler.frontend.size_propagation import KnownSizes
-from tvmrt.compiler.ir import Builder, FoldingBudget, Graph, TensorType, Value
+from tvmrt.compiler.ir import Builder, FoldingBudget, Graph, TensorType
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.error import UnsupportedError, UnsupportedSizes
@@ -145,11 +145,7 @@ class Checkpoint:
 
 
 class ImportState:
-    """State of a network while its nodes are imported; nothing outside sets its attributes.
-
-    ``GraphImporter`` implements the methods without a body; importers of nodes with subgraphs call
-    them.
-    """
+    """State of a network while its nodes are imported; nothing outside sets its attributes."""
 
     def __init__(self, request: ImportRequest) -> None:
         zeros = [condition.zero for condition in request.constraints.checked]
@@ -192,24 +188,3 @@ class ImportState:
         finally:
             del self.problems.texts[count:]
             self.graph, self.builder = outer
-
-    def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
-        """Import nodes in order; ``scope`` maps names to values and receives the results."""
-        raise NotImplementedError
-
-    def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
-        """Import the constants and nodes of a subgraph in a scope that has its inputs."""
-        raise NotImplementedError
-
-    def import_branch(
-        self,
-        proto: onnx.GraphProto,
-        outer: dict[str, Value | None],
-        guard: tuple[Value, bool] | None = None,
-        inputs: Sequence[Value | None] = (),
-    ) -> list[Value | None]:
-        """Import the nodes of a subgraph inline; with a guard they run only if it holds.
-
-        ``inputs`` are bound to the subgraph's own inputs in order.
-        """
-        raise NotImplementedError

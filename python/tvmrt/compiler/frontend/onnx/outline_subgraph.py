@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -13,8 +14,11 @@ from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
 from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, data_dependent_symbols
 from tvmrt.error import UnsupportedError
 
-from .import_state import Checkpoint, ImportState
+from .import_state import Checkpoint
 from .tensors import subgraphs
+
+if TYPE_CHECKING:
+    from .importer import GraphImporter
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class OutlinedGraph:
 
 
 def outline_subgraph(
-    importer: ImportState,
+    importer: GraphImporter,
     proto: onnx.GraphProto,
     outer: Mapping[str, Value | None],
     inputs: Sequence[tuple[Value, TensorType]],
@@ -68,7 +72,7 @@ def outline_subgraph(
 
 
 def mirror_input(
-    importer: ImportState,
+    importer: GraphImporter,
     value: Value,
     name: str,
     type: TensorType,

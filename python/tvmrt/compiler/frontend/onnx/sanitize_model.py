@@ -10,7 +10,6 @@ import onnx
 from tvmrt.compiler.frontend.dims import unused_name
 from tvmrt.compiler.operator_key import domain_of
 
-from .inline_functions import flatten_deep_calls, has_deep_calls
 from .tensors import dense, graphs, nodes, replace_nodes, subgraphs
 
 # Exporters write these names for unknown extents; two such dimensions may differ.
@@ -24,8 +23,7 @@ def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     negative and unnamed extents are cleared, and nodes are sorted topologically. Every output has a
     name of its own: an output that is listed a second time is a copy named after the first with a
     number appended. A model whose nodes form a cycle keeps their order; ``check_ssa_form`` reports
-    the cycle. Functions that call each other in many levels are inlined. Raises ValueError for
-    contradictory sparse weights.
+    the cycle. Raises ValueError for contradictory sparse weights.
     """
     repairs = [repair for is_needed, repair in _REPAIRS if is_needed(model)]
     if not repairs:
@@ -213,5 +211,4 @@ _REPAIRS: tuple[_Repair, ...] = (
     (_has_unnamed_extents, _clear_unnamed_extents),
     (_has_unsorted_nodes, _sort_nodes),
     (_has_repeated_outputs, _copy_repeated_outputs),
-    (has_deep_calls, flatten_deep_calls),
 )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import symbols_of
 
-from .onnx_node import OnnxNode
+if TYPE_CHECKING:
+    from .context import NodeContext
 
 Operand = Union["TensorExpr", int, float, Sequence, np.ndarray]
 
@@ -31,12 +32,12 @@ class TensorExpr:
     Integers are int64 and wrap around. Quotients are rounded towards zero; x / 0 is 0.
     """
 
-    def __init__(self, ctx: OnnxNode, value: Value) -> None:
+    def __init__(self, ctx: NodeContext, value: Value) -> None:
         self.ctx = ctx
         self.value = value
 
     @classmethod
-    def from_integer(cls, ctx: OnnxNode, value: Value) -> TensorExpr:
+    def from_integer(cls, ctx: NodeContext, value: Value) -> TensorExpr:
         """Make an expression of an operand of any integer type."""
         return cls(ctx, ctx.cast(value, "int64"))
 
