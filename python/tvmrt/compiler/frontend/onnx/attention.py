@@ -9,7 +9,6 @@ import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import SymInt
-from tvmrt.error import UnsupportedError
 
 from .activation import softmax_along
 from .context import NodeContext
@@ -220,57 +219,3 @@ def _rotate_pairs(
 ) -> Value:
     """Return a0 * a1 op b0 * b1."""
     return ctx.emit(op, [ctx.emit("mul", list(a)), ctx.emit("mul", list(b))])
-
-
-NODES_PER_STEP = 16  # an upper bound
-MAX_STEPS = 256  # maximum length for linear attention, which is unrolled
-
-
-@onnx_op("LinearAttention")
-def linear_attention(ctx: NodeContext) -> list[Value]:
-    rule = ctx.attr("update_rule", "gated_delta")
-    if rule not in ("linear", "gated", "delta", "gated_delta"):
-        raise ValueError(f"unknown update_rule {rule}")
-    query_heads, heads = ctx.attr("q_num_heads"), ctx.attr("kv_num_heads")
-    query = split_heads(ctx, ctx.required(0), query_heads)
-    key, value = (split_heads(ctx, ctx.required(i), heads) for i in (1, 2))
-    batch, _, steps, width = key.shape
-    if steps > MAX_STEPS:
-        raise UnsupportedError(f"{steps} steps of linear attention; the maximum is {MAX_STEPS}")
-    ctx.importer.functions.budget.add(steps * NODES_PER_STEP)
-    query = ctx.reshape(query, (batch, heads, query_heads // heads, steps, width))
-    query = scale_by(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
-    decay = split_heads(ctx, ctx.required(4), heads) if "gated" in rule else None
-    rate = None
-    if "delta" in rule:
-        rate = ctx.required(5)
-        rate = split_heads(ctx, rate, heads if rate.shape[2] == heads else 1)
-    state = ctx.input(3)
-    if state is None:
-        state = ctx.const(np.zeros((batch, heads, width, value.shape[3])), key.dtype.numpy)
-    results = []
-    for t in range(steps):
-        state = _next_state(ctx, state, key, value, decay, rate, t)
-        result = emit_matmul(ctx, ctx.element(query, 3, t), state)
-        results.append(ctx.reshape(result, (batch, 1, query_heads * value.shape[3])))
-    return [ctx.concat(results, 1), state]
-
-
-def _next_state(
-    ctx: NodeContext,
-    state: Value,
-    key: Value,
-    value: Value,
-    decay: Value | None,
-    rate: Value | None,
-    t: int,
-) -> Value:
-    """Return the state [B, heads, D, E] after step t: decayed, then corrected or added to."""
-    key, value = ctx.slice_axis(key, 2, t, 1), ctx.slice_axis(value, 2, t, 1)
-    if decay is not None:
-        factor = ctx.swap_last_axes(ctx.emit("exp", [ctx.slice_axis(decay, 2, t, 1)]))
-        state = ctx.emit("mul", [state, factor])
-    if rate is not None:
-        error = ctx.emit("sub", [value, emit_matmul(ctx, key, state)])
-        value = ctx.emit("mul", [error, ctx.slice_axis(rate, 2, t, 1)])
-    return ctx.emit("add", [state, ctx.emit("mul", [ctx.swap_last_axes(key), value])])

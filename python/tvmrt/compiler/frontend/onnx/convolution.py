@@ -275,17 +275,3 @@ def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence
         "pads_before": before,
         "out_spatial": tuple(out),
     }
-
-
-@onnx_op("CausalConvWithState")
-def causal_conv_with_state(ctx: NodeContext) -> list[Value]:
-    x, w, bias, past = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
-    batch, channels, _ = x.shape
-    history = w.shape[2] - 1
-    if past is None:
-        past = ctx.const(np.zeros((batch, channels, history)), x.dtype.numpy)
-    sequence = ctx.emit("concat", [past, x], axis=2) if history else x
-    y = convolution(ctx, sequence, w, bias, channels, default_window(1))
-    if ctx.attr("activation", "none") in ("silu", "swish"):
-        y = ctx.emit("mul", [y, ctx.emit("sigmoid", [y])])
-    return [y, ctx.slice_axis(sequence, 2, sequence.shape[2] - history, history)]

@@ -42,8 +42,9 @@ class ModelFunctions:
         return self.opsets.get(domain_of(node.domain), 1)
 
     @contextmanager
-    def call(self, function: onnx.FunctionProto) -> Iterator[None]:
-        """Import the body of a function. Raises ValueError if it calls itself."""
+    def call(self, function: onnx.FunctionProto, is_standard: bool = False) -> Iterator[None]:
+        """Import the body of a function; ``is_standard``: of ONNX, with opsets of its own. Raises
+        ValueError if it calls itself."""
         key = FunctionKey.of(function)
         if key in self._active:
             raise ValueError(f"the function {function.name} calls itself")
@@ -51,7 +52,10 @@ class ModelFunctions:
             self.budget.add(self.budget.size(function.node))
         outer = self.opsets
         self._active.append(key)
-        self.opsets = {**outer, **foreign_versions(function)}
+        imports = {o.domain: o.version for o in function.opset_import}
+        # a model has one version of ONNX's own operators
+        own = {d: v for d, v in imports.items() if is_standard or domain_of(d)}
+        self.opsets = {**outer, **own}
         try:
             yield
         finally:
@@ -60,27 +64,22 @@ class ModelFunctions:
 
 
 def expand_call(function: onnx.FunctionProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """Return a function's nodes, prefixed by the calling node's name, with its attributes."""
+    """Return a function's nodes, prefixed by the calling node's name, with its attributes or
+    their defaults."""
+    values = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
     nodes = []
     for inner in function.node:
         copy = onnx.NodeProto()
         copy.CopyFrom(inner)
         copy.name = f"{name_of(node)}/{name_of(inner)}"
-        bind_attributes(copy, function, node)
+        _replace_references(copy, values)
         nodes.append(copy)
     return nodes
 
 
-def bind_attributes(
-    inner: onnx.NodeProto, function: onnx.FunctionProto, caller: onnx.NodeProto
-) -> None:
-    """Replace references to a function's attributes by the values of a call, or their defaults,
-    also in graphs nested in the node; a reference without a value is removed."""
-    values = {a.name: a for a in (*function.attribute_proto, *caller.attribute)}
-    _replace_references(inner, values)
-
-
 def _replace_references(node: onnx.NodeProto, values: dict[str, onnx.AttributeProto]) -> None:
+    """Replace references to a function's attributes, also in graphs nested in the node; a reference
+    without a value is removed."""
     for reference in [a for a in node.attribute if a.ref_attr_name]:
         node.attribute.remove(reference)
         if reference.ref_attr_name in values:
@@ -90,9 +89,3 @@ def _replace_references(node: onnx.NodeProto, values: dict[str, onnx.AttributePr
     for graph in subgraphs(node):
         for inner in graph.node:
             _replace_references(inner, values)
-
-
-def foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
-    """Return the versions of other domains than ONNX's own that a function imports; a model has one
-    version per domain."""
-    return {o.domain: o.version for o in function.opset_import if domain_of(o.domain)}

@@ -182,17 +182,6 @@ def rms_normalization(ctx: NodeContext) -> list[Value]:
     return [affine(ctx, y, scale, None), inverse]
 
 
-@onnx_op("MeanVarianceNormalization")
-def mean_variance_normalization(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    rank = len(x.shape)
-    axes = sorted({normalize_axis(a, rank) for a in ctx.attr("axes", [0, 2, 3])})
-    centre = mean(ctx, x, axes)
-    deviation = ctx.emit("sqrt", [variance(ctx, x, centre, axes)])
-    divisor = ctx.emit("add", [deviation, ctx.like(1e-9, x)])
-    return ctx.emit("mul", [ctx.emit("sub", [x, centre]), ctx.emit("reciprocal", [divisor])])
-
-
 @onnx_op("LpNormalization")
 def lp_normalization(ctx: NodeContext) -> Value:
     x, power = ctx.required(0), ctx.attr("p", 2)
