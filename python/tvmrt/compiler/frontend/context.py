@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,11 @@ class OperatorContext:
     def data_dependent_extent(self, scalar: Value, low: int, high: SymInt, what: str) -> SymInt:
         """Turn a data-dependent int64 scalar into an extent from ``low`` to ``high``. A run with a
         number outside of these bounds ends with an error that names ``what``."""
-        dims = self.importer.dims
-
-        def make(scalar: Value, low: int, high: SymInt) -> SymInt:
-            return dims.data_dependent_extent(self.emit, scalar, low, high, self.name, what)
-
         if scalar.data is not None:
             return int(scalar.data)
-        return dims.data_dependent_sizes.intern(self.builder, self.emit, scalar, (low, high), make)
+        dims = self.importer.dims
+        make = partial(dims.data_dependent_extent, self.emit, scalar, low, high, self.name, what)
+        return dims.data_dependent_sizes.intern(self.builder, scalar, low, high, make)
 
     # Compositions. Each returns its operand unchanged if there is nothing to do.
 

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-from tvmrt.compiler.ir import Builder, Value
+from tvmrt.compiler.ir import Builder, Trait, Value
 from tvmrt.compiler.ir.sizes import SymInt, data_dependent_symbols, lower_bound, upper_bound
 from tvmrt.compiler.ir.value_numbering import ValueNumbers
-
-
-@dataclass(frozen=True)
-class _KnownSize:
-    extent: SymInt
-    source: Value | None  # the tensor with the size
 
 
 class DataDependentSizes:
@@ -23,41 +15,43 @@ class DataDependentSizes:
 
     def __init__(self) -> None:
         self._values = ValueNumbers()
-        self._known: dict[tuple[Any, ...], list[_KnownSize]] = {}
+        self._known: dict[tuple[int, Any], list[SymInt]] = {}
 
     def intern(
-        self,
-        builder: Builder,
-        emit: Callable[..., Value],
-        scalar: Value,
-        bounds: tuple[int, SymInt],
-        make: Callable[[Value, int, SymInt], SymInt],
+        self, builder: Builder, scalar: Value, low: int, high: SymInt, make: Callable[[], SymInt]
     ) -> SymInt:
-        """Return a data-dependent integer scalar as an extent.
-
-        ``make`` declares the extent of a number with its lower and upper bound. It is called only
-        if no earlier extent within ``bounds`` is known to be the same number.
-        """
-        low, high = bounds
-        key, mask, factor = self._values.count(scalar)
-        guards = {None, builder.guard and (self._values.of(builder.guard[0]), builder.guard[1])}
-        for guard in guards:
-            for earlier in self._known.get((key, guard), ()):
-                extent = earlier.extent * factor
+        """Return a data-dependent integer scalar as an extent; ``make`` declares it if no earlier
+        extent from ``low`` to ``high`` is known to be the same number."""
+        number = scalar
+        while number.producer is not None and _keeps_integer(number):
+            number = number.producer.inputs[0]  # type: ignore[assignment]
+        key, guard = self._values.of(number), self._key(builder.guard)
+        for each in {None, guard}:
+            for extent in self._known.get((key, each), ()):
                 fits = lower_bound(extent) >= low and upper_bound(extent) <= upper_bound(high)
-                if fits and _is_in_graph(builder, earlier.source):
+                if fits and _is_in_graph(builder, extent):
                     return extent
-        if mask is not None and factor != 1:
-            scalar, high = emit("count_nonzero", [mask]), prod(mask.shape)
-        extent = make(scalar, low if factor == 1 else 0, high)
-        counts = data_dependent_symbols(extent)
-        source: Any = counts[0].source if counts else None
-        guard = source.producer.guard if source is not None else None
-        guard_key = guard and (self._values.of(guard[0]), guard[1])
-        self._known.setdefault((key, guard_key), []).append(_KnownSize(extent, source))
-        return extent * factor
+        extent = make()
+        producers = [s.source.producer for s in data_dependent_symbols(extent)[:1]]
+        guards = [self._key(node.guard) for node in producers if node is not None]
+        self._known.setdefault((key, next(iter(guards), None)), []).append(extent)
+        return extent
+
+    def _key(self, guard: tuple[Value, bool] | None) -> tuple[int, bool] | None:
+        return guard and (self._values.of(guard[0]), guard[1])
 
 
-def _is_in_graph(builder: Builder, source: Value | None) -> bool:
-    """Return whether a tensor's producer is still in the graph; importers may undo an attempt."""
-    return source is None or any(node is source.producer for node in builder.graph.nodes)
+def _keeps_integer(value: Value) -> bool:
+    """Return whether a node returns its integer scalar unchanged."""
+    node = value.producer
+    x = node.inputs[0] if node is not None and node.inputs else None
+    if node is None or x is None:
+        return False
+    converts = node.has(Trait.CONVERTS) and x.dtype.is_int and value.dtype.bits >= 32
+    return converts or node.has(Trait.REARRANGES)
+
+
+def _is_in_graph(builder: Builder, extent: SymInt) -> bool:
+    """Return whether a size is still computed in the graph; importers may undo an attempt."""
+    producers = [s.source.producer for s in data_dependent_symbols(extent)[:1]]
+    return all(p is None or any(node is p for node in builder.graph.nodes) for p in producers)

@@ -259,8 +259,6 @@ class Dims:
         """Turn a data-dependent int64 scalar into an extent from ``low`` to ``high``. A run with a
         number outside of these bounds ends with an error that names ``what``. ``emit`` adds
         operators for the network's node ``node``."""
-        if number.data is not None:
-            return int(number.data)
         if isinstance(high, int):
             high = min(high, MAX_DIM)
         name = self.unique_name(size_name(node, what))
