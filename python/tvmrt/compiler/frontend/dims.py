@@ -234,7 +234,6 @@ class Dims:
         high: SymInt,
         source: Any,
         limit: SymInt | None = None,
-        product: tuple | None = None,
     ) -> SymInt:
         """Return the extent of a data-dependent size, see ``Symbol``; ``name`` must be unique.
         ``limit``: an upper bound in any run, if that is not ``high``."""
@@ -243,7 +242,7 @@ class Dims:
         c, local = self._parameter(name), source is None
         most = MAX_DIM if is_unbounded(high) else min(upper_bound(high), MAX_DIM)
         zeros = [z for z in self._zeros if any(s.name == name for s in symbols_of(z))]
-        symbol = Symbol(name, low, most, c, source, limit, product, local, zeros=zeros)
+        symbol = Symbol(name, low, most, c, source, limit, local, zeros=zeros)
         self._symbols[name] = symbol
         return symbol.extent
 
@@ -298,25 +297,6 @@ class Dims:
 
     def _extent_by_name(self, name: str) -> SymInt:
         return self.extent(name) if name in self else self._symbols[name].extent
-
-    def data_dependent_factors(
-        self,
-        emit: Callable[..., Value],
-        numbers: Sequence[Value],
-        highs: Sequence[int],
-        size: int,
-        labels: tuple[str, Sequence[str]],
-    ) -> list[SymInt]:
-        """Turn data-dependent numbers into extents up to ``highs``. The caller ensures that their
-        product never exceeds ``size``. ``labels``: the node, and a name for each number."""
-        node, what = labels
-        names = [self.unique_name(f"{node}_{each}".replace(" ", "_")) for each in what]
-        result = []
-        for name, number, high, each in zip(names, numbers, highs, what):
-            source = emit("count", [number], extent=name, what=each, low=0, high=high)
-            product = (frozenset(names), size)
-            result.append(self.declare_symbol(name, 0, high, source, product=product))
-        return result
 
     def is_known(self, size: Symbol) -> bool:
         """Return whether the network has computed a data-dependent size."""

@@ -19,7 +19,6 @@ from tvmrt.compiler.ir.sizes import (
     is_unbounded,
     lower_bound,
     sym_max,
-    symbols_of,
     upper_bound,
 )
 from tvmrt.compiler.ir.sizes.assumptions import primitive_part
@@ -32,33 +31,34 @@ from .tensor_expressions import TensorExpr, require
 
 
 def import_reshape(ctx: NodeContext) -> Value:
-    """Reshape the first operand to the run-time shape in the second one.
-
-    Extents declared by numbers and by dimensions of inputs are checked by each run. The others are
-    data-dependent; together they have as many elements as the operand, and memory is reserved for
-    that many. Raises UnsupportedError if the result's rank or bounds are not declared.
-    """
+    """Reshape the first operand to the run-time shape in the second one, of extents up to the
+    declared ones. Raises UnsupportedError if the result's rank or bounds are not declared."""
     x, operand = ctx.required(0), ctx.required(1)
-    named = ctx.importer.declared_bounds(ctx.node.output[0])
-    if named is None:
+    declared = ctx.importer.declared_bounds(ctx.node.output[0])
+    if declared is None:
         raise unknown_operand(ctx, operand, f"shape (input 1, {operand.name})", declare_result())
-    if len(named) != operand.type.size:
+    if len(declared) != operand.type.size:
         raise UnsupportedError(
-            f"the result is declared with rank {len(named)}, but the shape "
+            f"the result is declared with rank {len(declared)}, but the shape "
             f"operand has {operand.shape[0]} elements"
         )
-    sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, operand).reshape(len(named)))
-    of_inputs = ctx.importer.declarations.symbols()
-    is_declared = [symbols_of(n) <= of_inputs for n in named]
-    fits = sizes.reduce("reduce_prod").equals([prod(x.shape)]).reshape()
-    for d, n in enumerate(named):
-        if is_declared[d]:
-            fits = fits.logical_and(sizes.at(d).equals([n]).reshape())
-    as_many = f"results of as many elements as {x.name} has, within {_as_text(named)}"
-    require(fits.cast("int64").reshape(1), [1], operand, "shape", as_many)
-    shape = _result_shape(ctx, x, fits.where(sizes, -1), named, is_declared)
-    whole = ctx.const(np.asarray(True))
-    return ctx.emit("choice", [whole, x, x], shape=shape)
+    sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, operand))
+    shape = [
+        ctx.data_dependent_extent(sizes.at(d).value, 0, upper_bound(n), f"extent of axis {d}")
+        for d, n in enumerate(declared)
+    ]
+    found = reshape_data_dependent(ctx, x, shape)
+    return ctx.reshape(x, shape) if found is None else found
+
+
+def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> TensorExpr:
+    """Return the wanted extents, with 0 replaced by the extent of x and -1 inferred."""
+    rank = requested.shape[0]
+    if not ctx.attr("allowzero", 0):
+        own = [*x.shape[:rank], *[0] * (rank - len(x.shape))]
+        requested = requested.equals(0).where(requested.like(own), requested)
+    others = requested.equals(-1).where(1, requested).reduce("reduce_prod")
+    return requested.equals(-1).where(others.like(prod(x.shape)) / others, requested)
 
 
 def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymInt]) -> Value | None:
@@ -113,28 +113,3 @@ def infer_in_run(ctx: NodeContext, x: Value, requested: Sequence[SymInt], axis: 
 
 def _as_text(shape: Sequence[SymInt]) -> str:
     return f"[{', '.join(map(extent_text, shape))}]"
-
-
-def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> TensorExpr:
-    """Return the wanted extents, with 0 replaced by the extent of x and -1 inferred."""
-    rank = requested.shape[0]
-    if not ctx.attr("allowzero", 0):
-        own = [*x.shape[:rank], *[0] * (rank - len(x.shape))]
-        requested = requested.equals(0).where(requested.like(own), requested)
-    others = requested.equals(-1).where(1, requested).reduce("reduce_prod")
-    return requested.equals(-1).where(others.like(prod(x.shape)) / others, requested)
-
-
-def _result_shape(
-    ctx: NodeContext, x: Value, sizes: TensorExpr, named: tuple, is_declared: list[bool]
-) -> tuple[SymInt, ...]:
-    """Return the extents of the result; a run in which they are invalid ends with an error."""
-    declared_size = prod(n for n, fixed in zip(named, is_declared) if fixed)
-    size = upper_bound(x.type.size) // max(lower_bound(declared_size), 1)
-    numbers = [sizes.at(d).value for d, fixed in enumerate(is_declared) if not fixed]
-    highs = [min(upper_bound(n), size) for n, fixed in zip(named, is_declared) if not fixed]
-    what = [f"extent of axis {d}" for d, fixed in enumerate(is_declared) if not fixed]
-    found = iter(
-        ctx.importer.dims.data_dependent_factors(ctx.emit, numbers, highs, size, (ctx.name, what))
-    )
-    return tuple(n if fixed else next(found) for n, fixed in zip(named, is_declared))

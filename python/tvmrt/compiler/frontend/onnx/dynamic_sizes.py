@@ -48,7 +48,8 @@ def evaluate_extents(ctx: NodeContext, value: Value, bounded: bool = False) -> n
 
 _SHAPE_OPERANDS = {
     ("BlackmanWindow", 0), ("HammingWindow", 0), ("HannWindow", 0),
-    ("ConstantOfShape", 0), ("Expand", 1), ("OneHot", 1), ("Resize", 3), ("Tile", 1),
+    ("ConstantOfShape", 0), ("Expand", 1), ("OneHot", 1), ("Resize", 3),
+    ("Tile", 1),
 }  # fmt: skip
 
 

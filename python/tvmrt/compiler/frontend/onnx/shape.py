@@ -150,10 +150,9 @@ def eye_like(ctx: NodeContext) -> Value:
 @onnx_op("Reshape")
 def reshape(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    result = ctx.node.output[0]
     requested = None
     if has_runtime_operand(ctx, 1):
-        if ctx.importer.declared_bounds(result) is None:
+        if ctx.importer.declared_bounds(ctx.node.output[0]) is None:
             requested = found_extents(ctx, 1)
         if requested is None:
             return dynamic_reshape.import_reshape(ctx)

@@ -59,8 +59,6 @@ def _bounds(extent: Any) -> tuple[int, int]:
     for symbol in extent.symbols():
         if symbol.limit is not None:
             low, high = _bounds_by_limit(extent, symbol, low, high)
-        if symbol.product is not None:
-            high = _bound_by_product_limit(extent, *symbol.product, high)
     return low, high
 
 
@@ -76,20 +74,6 @@ def _bounds_by_limit(extent: Any, symbol: Any, low: int, high: int) -> tuple[int
     if factors[0] < 0:
         return max(low, replaced[0]), high
     return low, min(high, replaced[1])
-
-
-def _bound_by_product_limit(extent: Any, names: frozenset[str], size: int, high: int) -> int:
-    """Tighten the upper bound if a term contains all symbols whose product is limited."""
-    for atoms, k in extent.terms:
-        factors = {a for a in atoms if not a.computed and a.name in names}
-        if k < 0 or len(factors) != len(names):
-            continue
-        left = list(atoms)
-        for factor in factors:
-            left.remove(factor)
-        others = bounds(extent - type(extent)({atoms: k}))[1]
-        high = min(high, k * size * prod(a.bounds[1] for a in left) + others)
-    return high
 
 
 def _bounds_without_limits(extent: Any) -> tuple[int, int]:

@@ -52,8 +52,8 @@ class Symbol:
 
     For a data-dependent dimension, such as the number of selected boxes, ``source`` is the int32
     tensor that holds it; None for others. ``limit``: an extent that is an upper bound in each run.
-    ``product``: names of such dimensions with this one, and a bound of their product. ``local``:
-    a size in a loop's body. ``zeros``: extents that are 0 in each run, added by importers."""
+    ``local``: a size in a loop's body. ``zeros``: extents that are 0 in each run, added by
+    importers."""
 
     name: str
     low: int
@@ -61,7 +61,6 @@ class Symbol:
     c: str
     source: Any = field(default=None, compare=False, repr=False)
     limit: Any = field(default=None, repr=False)
-    product: Any = field(default=None, repr=False)
     local: bool = field(default=False, compare=False, repr=False)
     zeros: Any = field(default=(), compare=False, repr=False)
     computed: ClassVar[bool] = False
