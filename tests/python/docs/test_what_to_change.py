@@ -131,13 +131,13 @@ STAGE = (
         "python/tvmrt/compiler/frontend/onnx/import_passes.py": [
             (
                 "PASSES = (",
-                "def half_waves(network: NetworkImport) -> NetworkImport:\n"
-                "    for node in network.request.model.graph.node:\n"
+                "def half_waves(request: ImportRequest) -> ImportRequest:\n"
+                "    for node in request.model.graph.node:\n"
                 '        if node.op_type == "HalfWave":\n'
                 '            node.op_type, node.domain = "Relu", ""\n'
-                "    return network\n\n\n",
+                "    return request\n\n\n",
             ),
-            ("    check_ssa,\n", "    half_waves,\n"),
+            ("check_ssa,", "half_waves, "),
         ]
     },
     """

@@ -22,7 +22,6 @@ from tvmrt.compiler.ir.computed_sizes.expression import (
     require_defined,
 )
 from tvmrt.compiler.ir.sizes import SymInt
-from tvmrt.error import UnsupportedSizes
 
 from .context import NodeContext
 from .legalize_types import propagate_types
@@ -73,32 +72,6 @@ def scale_extent(ctx: NodeContext, extent: SymInt, factor: SizeExpr) -> SymInt |
     """Return floor(extent * factor) in float32; None if it is unbounded."""
     product = combine("mul", [cast_to(leaf(extent), "float32"), factor], "float32")
     return to_extent(ctx, cast_to(combine("floor", [product], "float32"), "int64"))
-
-
-def scale_keeping_ratio(
-    ctx: NodeContext, sizes: Sequence[SizeExpr], extents: Sequence[SizeExpr], better: str
-) -> list[SymInt]:
-    """Return all extents times one common quotient of a size and an extent, rounded half up.
-    ``better``: the comparison that selects it. Raises UnsupportedSizes if a result is unbounded."""
-
-    def product(a: SizeExpr, b: SizeExpr) -> SizeExpr:
-        return combine("mul", [a, b], "int64")
-
-    size, extent = sizes[0], extents[0]
-    for other, across in zip(sizes[1:], extents[1:]):
-        pair = [product(other, extent), product(size, across)]
-        is_better = combine(better, pair, "bool")
-        size = combine("where", [is_better, other, size], "int64")
-        extent = combine("where", [is_better, across, extent], "int64")
-    result = []
-    for n in extents:
-        twice = combine("add", [product(leaf(2), product(size, n)), extent], "int64")
-        result.append(to_extent(ctx, combine("div", [twice, product(leaf(2), extent)], "int64")))
-    if any(n is None for n in result):
-        raise UnsupportedSizes(
-            "the sizes that keep the aspect ratio are unbounded; declare closer bounds"
-        )
-    return result  # type: ignore[return-value]
 
 
 def range_length(ctx: NodeContext) -> SymInt | None:

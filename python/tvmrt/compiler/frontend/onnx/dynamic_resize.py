@@ -46,9 +46,10 @@ def scales_from_operand(
 
 
 def aspect_preserving_scale(
-    ctx: NodeContext, sizes: Value, extents: Sequence[SymInt], out: Sequence[SymInt], policy: str
-) -> AxisScale:
-    """Return the scale of all axes that keeps the aspect ratio: one size divided by its extent."""
+    ctx: NodeContext, sizes: Value, extents: Sequence[SymInt], policy: str
+) -> tuple[AxisScale, TensorExpr]:
+    """Return the scale of all axes that keeps the aspect ratio, one size divided by its extent, and
+    the extents of the result, rounded half up."""
     requested = TensorExpr.from_integer(ctx, sizes).maximum(0).minimum(INT32_MAX)
     pairs = [(requested.at(i), requested.at(i).like(n)) for i, n in enumerate(extents)]
     size, extent = pairs[0]
@@ -57,9 +58,7 @@ def aspect_preserving_scale(
         better = theirs < ours if policy == "not_larger" else theirs > ours
         size, extent = better.where(other, size), better.where(across, extent)
     rounded = (size * 2).reshape(1) * list(extents) + extent.reshape(1)
-    ratio = rounded / (extent * 2).reshape(1)
-    require(ratio, out, sizes, "sizes", f"extents {list(out)}")
-    return AxisScale(size, extent)
+    return AxisScale(size, extent), rounded / (extent * 2).reshape(1)
 
 
 def _to_int64(found: TensorExpr) -> TensorExpr:

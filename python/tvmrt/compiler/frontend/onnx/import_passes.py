@@ -1,14 +1,14 @@
 """The passes of an ONNX import, in their order.
 
-Each pass takes a ``NetworkImport`` and returns one. The first passes change the model, which stays
-a valid ONNX model of the same network. ``import_at_valid_sizes`` makes the graph.
+The first passes change the model, which stays a valid ONNX model of the same network. Then
+``import_at_valid_sizes`` makes the graph.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -24,7 +24,7 @@ from .axis_names import name_symbolic_axes
 from .check_ssa import check_ssa_form
 from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
-from .import_state import ImportRequest, Problems
+from .import_state import ImportRequest
 from .importer import GraphImporter
 from .inputs import make_given_inputs
 from .model_file import load_lazily
@@ -32,21 +32,6 @@ from .sanitize_model import sanitize_model
 from .version_converter import upgrade_opset
 
 MAX_IMPORTS = 12  # maximum number of imports until the valid sizes are known
-
-
-@dataclass(frozen=True)
-class NetworkImport:
-    """State between two passes: what to import, the lengths of its sequence inputs, and the graph,
-    or the problems that prevent it once the nodes were imported."""
-
-    request: ImportRequest
-    sequences: Mapping[str, int | None]
-    graph: Graph | None = None
-    problems: Problems = field(default_factory=Problems)
-
-    def with_model(self, model: onnx.ModelProto) -> NetworkImport:
-        """Return the state with another model of the same network."""
-        return replace(self, request=replace(self.request, model=model))
 
 
 def import_model(
@@ -71,65 +56,59 @@ def import_model(
     KeyError (a shape or value for an unknown input) or UnsupportedError, which lists all
     unsupported nodes.
     """
-    lengths = dict(sequences or {})
     request = ImportRequest(
         *load_lazily(source),
         shapes or {},
         dims,
         operators,
         dict(fallback_handlers or {}),
-        max_sequence_lengths={name: most for name, most in lengths.items() if most},
+        sequences=dict(sequences or {}),
         is_bounded=is_bounded,
     )
     request = fixed_values.with_values(request, values or {})
-    network = NetworkImport(request, lengths)
     try:
         for run_pass in PASSES:
-            network = run_pass(network)
+            request = run_pass(request)
+        return import_at_valid_sizes(request)
     except RecursionError as problem:
         raise UnsupportedError(
             "the network's functions, branches and loop bodies are nested too deeply; export it "
             "with fewer levels, or raise Python's limit with sys.setrecursionlimit"
         ) from problem
-    network.problems.raise_error()
-    return network.graph  # type: ignore[return-value]  # without problems there is a graph
 
 
-def sanitize(network: NetworkImport) -> NetworkImport:
+def sanitize(request: ImportRequest) -> ImportRequest:
     """Correct what exporters are known to write wrongly, and remove defaults of given inputs."""
-    request = network.request
-    return network.with_model(make_given_inputs(sanitize_model(request.model), request.shapes))
+    return replace(request, model=make_given_inputs(sanitize_model(request.model), request.shapes))
 
 
-def flatten_sequences(network: NetworkImport) -> NetworkImport:
+def flatten_sequences(request: ImportRequest) -> ImportRequest:
     """Replace inputs that are sequences or maps by tensors."""
-    request = network.request
-    model, bundles = sequences_to_tensors(
-        request.model, dict(network.sequences), Dims(request.dims)
-    )
-    return replace(network, request=replace(request, model=model, bundles=bundles))
+    model, bundles = sequences_to_tensors(request.model, request.sequences, Dims(request.dims))
+    return replace(request, model=model, bundles=bundles)
 
 
-def check_ssa(network: NetworkImport) -> NetworkImport:
+def check_ssa(request: ImportRequest) -> ImportRequest:
     """Check that each tensor has one producer, which precedes its readers."""
-    check_ssa_form(network.request.model)
-    return network
+    check_ssa_form(request.model)
+    return request
 
 
-def name_dimensions(network: NetworkImport) -> NetworkImport:
+def name_dimensions(request: ImportRequest) -> ImportRequest:
     """Assign the given shapes to the tensors of each input, and name dynamic axes without one."""
-    request = network.request
     shapes = shapes_by_tensor(request.shapes, request.bundles)
-    model = name_symbolic_axes(request.model, shapes)
-    return replace(network, request=replace(request, model=model, shapes=shapes))
+    return replace(request, model=name_symbolic_axes(request.model, shapes), shapes=shapes)
 
 
-def convert_version(network: NetworkImport) -> NetworkImport:
+def convert_version(request: ImportRequest) -> ImportRequest:
     """Convert operators of old versions."""
-    return network.with_model(upgrade_opset(network.request.model))
+    return replace(request, model=upgrade_opset(request.model))
 
 
-def import_at_valid_sizes(network: NetworkImport) -> NetworkImport:
+PASSES = (sanitize, flatten_sequences, check_ssa, name_dimensions, convert_version)
+
+
+def import_at_valid_sizes(request: ImportRequest) -> Graph:
     """Import the nodes, and restrict the dimensions to the sizes at which all nodes are valid.
 
     An import assumes the conditions on sizes that it cannot decide. They narrow the dimensions, or
@@ -138,14 +117,15 @@ def import_at_valid_sizes(network: NetworkImport) -> NetworkImport:
     """
     for _ in range(MAX_IMPORTS):
         error: Exception | None = None
+        importer = GraphImporter(request)
+        graph = None
         with collect_assumptions() as assumed:
             try:
-                network = import_nodes(network)
+                graph = importer.run()
             except (ValueError, UnsupportedError) as problem:
                 error = problem
-        is_complete = error is None and network.graph is not None
-        constraints = narrow_sizes(network.request.constraints, assumed)
-        if is_complete and assumed.unbounded and (constraints is None or constraints.checked):
+        constraints = narrow_sizes(request.constraints, assumed)
+        if graph and assumed.unbounded and (constraints is None or constraints.checked):
             # nothing narrows the data-dependent sizes
             raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
         if constraints is None:
@@ -156,25 +136,12 @@ def import_at_valid_sizes(network: NetworkImport) -> NetworkImport:
                     raise error
                 finally:
                     error = None  # its traceback holds this frame and all weights of the file
-            if is_complete:
-                warn_of_constraints(network.request.constraints, network.request.dims or {})
-            return network
-        request = replace(network.request, constraints=constraints)
-        network = NetworkImport(request, network.sequences)  # the graph is no longer needed
-    return import_nodes(network)
-
-
-def import_nodes(network: NetworkImport) -> NetworkImport:
-    """Import the nodes of the model once."""
-    importer = GraphImporter(network.request)
-    return replace(network, graph=importer.run(), problems=importer.problems)
-
-
-PASSES = (
-    sanitize,
-    flatten_sequences,
-    check_ssa,
-    name_dimensions,
-    convert_version,
-    import_at_valid_sizes,
-)
+            importer.problems.raise_error()
+            warn_of_constraints(request.constraints, request.dims or {})
+            return graph  # type: ignore[return-value]  # without problems there is a graph
+        request = replace(request, constraints=constraints)
+        importer, graph = None, None  # type: ignore[assignment]  # they are no longer needed
+    importer = GraphImporter(request)
+    graph = importer.run()
+    importer.problems.raise_error()
+    return graph  # type: ignore[return-value]

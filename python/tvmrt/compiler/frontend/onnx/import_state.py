@@ -33,7 +33,7 @@ class ImportRequest:
 
     ``detached``: data of large weights that is not in the model. ``shapes``, ``dims``,
     ``operators`` and ``fallback_handlers``: as for ``import_model``. ``bundles``: inputs that were
-    sequences, by name. ``max_sequence_lengths``: maximum length of each output sequence.
+    sequences, by name. ``sequences``: their lengths, and the maximum length of output sequences.
     ``constraints``: the sizes at which the network is valid. ``is_bounded``: as for
     ``import_model``. ``values``: the value of each input that is fixed, by name.
     """
@@ -45,7 +45,7 @@ class ImportRequest:
     operators: Any = None
     fallback_handlers: Mapping[str, FallbackHandler] = field(default_factory=dict)
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
-    max_sequence_lengths: Mapping[str, int] = field(default_factory=dict)
+    sequences: Mapping[str, int | None] = field(default_factory=dict)
     constraints: SizeConstraints = field(default_factory=SizeConstraints)
     is_bounded: bool = False
     values: Mapping[str, np.ndarray] = field(default_factory=dict)

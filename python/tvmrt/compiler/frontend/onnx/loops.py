@@ -63,8 +63,8 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     infer_trip_count(ctx)
     limit = None if ctx.is_computed(0) else ctx.int_operand(0, "the trip count")
     trip_count = limit[0] if limit else None
-    lengths = ctx.importer.request.max_sequence_lengths
-    max_lengths = [lengths[name] for name in ctx.node.output if name in lengths]
+    lengths = ctx.importer.request.sequences
+    max_lengths = [lengths[name] for name in ctx.node.output if lengths.get(name)]
     count = len(ctx.importer.graph.nodes)
     try:
         return _unroll_or_loop(

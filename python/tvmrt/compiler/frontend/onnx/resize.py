@@ -13,11 +13,11 @@ from tvmrt.compiler.ir.computed_sizes.expression import constant_value, leaf
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.sizes import Extent, SymInt, exact_quotient, lower_bound
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by
-from tvmrt.error import UnsupportedError
+from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from . import computed_sizes, dynamic_resize, dynamic_slice
 from .context import NodeContext
-from .dynamic_sizes import has_runtime_operand
+from .dynamic_sizes import evaluate_extents, has_runtime_operand
 from .registry import onnx_op
 from .resize_coordinates import (
     AxisScale,
@@ -28,7 +28,7 @@ from .resize_coordinates import (
     nearest_indices,
     source_coordinates,
 )
-from .tensor_expressions import TensorExpr
+from .tensor_expressions import TensorExpr, require
 
 
 @onnx_op("Resize")
@@ -134,9 +134,9 @@ def _resize_dynamic(ctx: NodeContext, x: Value, axes: list[int], mode: ResizeMod
         ctx.int_operand(3, "the sizes")  # each run checks the sizes
         found = [AxisScale(m, n) for n, m in zip(before, after)]
     else:
-        found = [dynamic_resize.aspect_preserving_scale(ctx, sizes, before, after, policy)] * len(
-            axes
-        )
+        scale, ratio = dynamic_resize.aspect_preserving_scale(ctx, sizes, before, policy)
+        require(ratio, after, sizes, "sizes", f"extents {after}")
+        found = [scale] * len(axes)
     dims = [
         ResizeAxis(a, n, m, scale, region)
         for a, n, m, scale, region in zip(
@@ -247,15 +247,15 @@ def _dynamic_extents_and_scales(
     ctx: NodeContext, pairs: Sequence[tuple[SymInt, SymInt]], policy: str
 ) -> tuple[list[SymInt], list[AxisScale]]:
     """Return extents and scales if dynamic sizes decide which axis has the extreme scale."""
-    sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
-    out = computed_sizes.scale_keeping_ratio(
-        ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
-    )
     elements = ctx.integer_tensor(np.asarray([size for size, _ in pairs], object))
-    scale = dynamic_resize.aspect_preserving_scale(
-        ctx, elements, [n for _, n in pairs], out, policy
-    )
-    return out, [scale] * len(pairs)
+    extents = [n for _, n in pairs]
+    scale, ratio = dynamic_resize.aspect_preserving_scale(ctx, elements, extents, policy)
+    out = evaluate_extents(ctx, ratio.value)
+    if out is None:
+        raise UnsupportedSizes(
+            "the sizes that keep the aspect ratio are unbounded; declare closer bounds"
+        )
+    return list(out), [scale] * len(pairs)
 
 
 def _regions(ctx: NodeContext, mode: ResizeMode, count: int) -> list[CropRegion]:
