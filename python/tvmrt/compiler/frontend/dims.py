@@ -260,7 +260,7 @@ class Dims:
         operators for the network's node ``node``."""
         if isinstance(high, int):
             high = min(high, MAX_DIM)
-        name = self.unique_name(size_name(node, what))
+        name = self.unique_name(f"{node}_{what}".replace(" ", "_"))
         same, reader = self._required_extent(name)
         if same is not None:
             self._unified.add(name)
@@ -270,11 +270,6 @@ class Dims:
             return same
         source = emit("count", [number], extent=name, what=what, low=low, high=high)
         return self.declare_symbol(name, low, high, source)
-
-    def implied_bound(self, name: str) -> int | None:
-        """Return the upper bound of a data-dependent size as far as the network implies one."""
-        narrowed = self._narrowed.get(name)
-        return narrowed.high if narrowed is not None and narrowed.high else None
 
     def _required_extent(self, name: str) -> tuple[SymInt | None, str]:
         """Return the extent that a data-dependent size must equal, in terms of sizes known before
@@ -327,11 +322,6 @@ class Dims:
     def _parts(self, name: str) -> set[str]:
         text = self._expressions.get(name, name)
         return {s.name for s in symbols_of(self.extent_in_file(text))} | (_names_in(text) or set())
-
-
-def size_name(node: str, what: str) -> str:
-    """Return the default name of a data-dependent size; it may be taken."""
-    return f"{node}_{what}".replace(" ", "_")
 
 
 def unused_name(

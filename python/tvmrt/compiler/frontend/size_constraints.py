@@ -21,8 +21,6 @@ from tvmrt.compiler.ir.sizes import (
     all_sizes,
     data_dependent_symbols,
     solve,
-    symbols_of,
-    upper_bound,
 )
 from tvmrt.compiler.ir.sizes.assumptions import Assumptions, Condition, is_implied_by
 from tvmrt.error import SizesWarning, TvmrtWarning
@@ -48,7 +46,6 @@ def narrow_sizes(constraints: SizeConstraints, assumed: Assumptions) -> SizeCons
     """Return the restrictions with those that the assumptions of an import add; None if they add
     none."""
     solution = solve_conditions(assumed.conditions)
-    _add_bounds(solution, assumed)
     for symbol in () if solution else assumed.may_be_empty:
         if symbol.name not in constraints.narrowed:
             solution[symbol.name] = ValidSizes(0, symbol.high), ""
@@ -258,20 +255,6 @@ def _solve_equality(
         if isinstance(same, Extent) and not any(s.name in taken for s in same.symbols()):
             return {symbol.name: (ValidSizes(same=same), node)}
     return {}
-
-
-def _add_bounds(found: dict[str, tuple[ValidSizes, str]], assumed: Assumptions) -> None:
-    """Add bounds of unbounded data-dependent sizes from sizes that must be equal to them."""
-    highs, unbounded = dict(assumed.bounds), assumed.unbounded
-    for condition in assumed.conditions:
-        pair = condition.equal or ()
-        for a, b in zip(pair, pair[::-1]):
-            if not any(symbol.name in unbounded for symbol in symbols_of(b)):
-                names = (s.name for s in symbols_of(a) if a == s.extent and s.name in unbounded)
-                highs.update((name, upper_bound(b)) for name in names if name not in highs)
-    for name, high in highs.items():
-        sizes, node = found.get(name, (ValidSizes(), ""))
-        found[name] = replace(sizes, high=high), node
 
 
 def _solve_data_dependent(

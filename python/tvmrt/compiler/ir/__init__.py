@@ -1,6 +1,8 @@
 """Intermediate representation: graphs of typed tensors and their operators."""
 
-from . import (  # noqa: F401  (fill the table)
+# ruff: noqa: F401 (names for other packages)
+
+from . import (  # they fill the table
     conversion,
     custom,
     data_dependent_dims,
@@ -66,49 +68,3 @@ from .state import States
 from .strided import Strided, compact, dense
 from .tensor_type import TensorType
 from .traits import Trait, Weights
-
-__all__ = [
-    "DTYPES",
-    "HANDLE",
-    "IR_VERSION",
-    "KERNEL",
-    "OPS",
-    "PACKED_NAMES",
-    "PACKED_PARAMETERS",
-    "POINTWISE",
-    "REDUCE",
-    "STRING",
-    "VIEW",
-    "Builder",
-    "FoldingBudget",
-    "CSource",
-    "DType",
-    "DeviceMemory",
-    "Graph",
-    "ModuleBlob",
-    "Needs",
-    "Node",
-    "Op",
-    "Packaged",
-    "Region",
-    "SourceType",
-    "States",
-    "Strided",
-    "TensorType",
-    "Trait",
-    "Value",
-    "Vendor",
-    "Weights",
-    "broadcast",
-    "compact",
-    "constant",
-    "dense",
-    "digest_of",
-    "dtype_of",
-    "dtype_of_text",
-    "get_op",
-    "integer_form",
-    "region_of",
-    "regions_of",
-    "walk_back",
-]

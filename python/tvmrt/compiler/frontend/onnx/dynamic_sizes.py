@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.compiler.frontend.dims import size_name
 from tvmrt.compiler.frontend.size_propagation import ElementEvaluator, Elements, object_array
 from tvmrt.compiler.frontend.size_tensors import MAX_BOUND, extents_of
 from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
 from tvmrt.compiler.ir.computed_sizes.expression import leaf
-from tvmrt.compiler.ir.sizes import INT_MAX, SymInt, as_extent, symbols_of, upper_bound
-from tvmrt.compiler.ir.sizes.assumptions import assume_bound, may_assume
+from tvmrt.compiler.ir.sizes import INT_MAX, SymInt, as_extent, upper_bound
 from tvmrt.compiler.ir.value_numbering import counted_mask
-from tvmrt.option_syntax import option
 
 if TYPE_CHECKING:
     from .context import NodeContext
@@ -110,37 +107,6 @@ def strip_cast(value: Value) -> Value:
     return cast if cast is not None and cast.dtype.is_int else value
 
 
-def assumed_size(ctx: NodeContext, value: Value, what: str) -> SymInt | None:
-    """Return an unbounded data-dependent scalar as an extent.
-
-    If memory is planned before a run, it gets an assumed bound that later nodes must confirm: a
-    mask made of lengths is combined with the sequence. None if the network has no dynamic sizes
-    that could bound it.
-    """
-    if not ctx.importer.request.is_bounded:
-        return ctx.data_dependent_extent(value, 0, INT_MAX, what)
-    dims, shapes = (
-        ctx.importer.dims,
-        (type.shape for type in ctx.importer.declarations.inputs.values()),
-    )
-    largest_dynamic = max(
-        (upper_bound(n) for shape in shapes for n in shape if symbols_of(n)), default=None
-    )
-    if largest_dynamic is None or not may_assume():
-        return None
-    name = dims.unique_name(size_name(ctx.name, what))
-    bound = dims.implied_bound(name)
-    extent = ctx.data_dependent_extent(value, 0, largest_dynamic if bound is None else bound, what)
-    if bound is None and any(s.name == name for s in symbols_of(extent)):
-        assume_bound(
-            name,
-            f"node {ctx.name} ({ctx.op}): its {what} is computed at run time and is unbounded; "
-            "declare the shape of the result with numbers or with names that "
-            f"{option('dims')} bounds",
-        )
-    return extent
-
-
 class _OperandEvaluator(ElementEvaluator):
     """One traversal from an operand to the values that determine its elements."""
 
@@ -169,10 +135,9 @@ class _OperandEvaluator(ElementEvaluator):
         flat = self.ctx.reshape(self.ctx.cast(value, "int64"), (value.type.size,))
         least = max(int(low), 0) if low > -inf else 0
         scalars = [self.ctx.element(flat, 0, i) for i in range(int(value.type.size))]
-        if high is None:
-            found = [assumed_size(self.ctx, n, "size") for n in scalars]
-        else:
-            found = [self.ctx.data_dependent_extent(n, least, high, "size") for n in scalars]
-        if None in found:
+        if high is None and self.ctx.importer.request.is_bounded:
             return None
+        if high is None:
+            least, high = 0, INT_MAX
+        found = [self.ctx.data_dependent_extent(n, least, high, "size") for n in scalars]
         return object_array([leaf(n, value.dtype.name) for n in found], value.shape)

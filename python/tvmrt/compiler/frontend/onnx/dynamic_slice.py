@@ -10,6 +10,7 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import distinct_axes
 from tvmrt.compiler.ir.sizes import (
+    INT_MAX,
     SymInt,
     bounds,
     data_dependent_symbols,
@@ -20,7 +21,7 @@ from tvmrt.compiler.ir.sizes import (
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .dynamic_sizes import assumed_size, max_value
+from .dynamic_sizes import max_value
 from .fixed_values import declare_result, unknown_operand
 from .tensor_expressions import TensorExpr, require
 
@@ -58,10 +59,8 @@ def result_shape(
     tighter = [
         _tighter_bound(n, max_value(ctx, computed.at(d).value)) for d, n in enumerate(bounds)
     ]
-    if ctx.op == "Range" and named == tighter == [None]:
-        size = assumed_size(ctx, computed.at(0).value, "extent of axis 0")
-        if size is not None:
-            return (size,)
+    if ctx.op == "Range" and named == tighter == [None] and not ctx.importer.request.is_bounded:
+        return (ctx.data_dependent_extent(computed.at(0).value, 0, INT_MAX, "extent of axis 0"),)
     if len(named) != rank or any(a is None and b is None for a, b in zip(named, tighter)):
         declared_shape(ctx, rank, given, operand)  # raises the error
         raise UnsupportedError(

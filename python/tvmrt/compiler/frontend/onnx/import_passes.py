@@ -125,9 +125,6 @@ def import_at_valid_sizes(request: ImportRequest) -> Graph:
             except (ValueError, UnsupportedError) as problem:
                 error = problem
         constraints = narrow_sizes(request.constraints, assumed)
-        if graph and assumed.unbounded and (constraints is None or constraints.checked):
-            # nothing narrows the data-dependent sizes
-            raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
         if constraints is None:
             if assumed.conditions:
                 break  # the next import raises the error

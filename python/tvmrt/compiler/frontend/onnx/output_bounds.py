@@ -13,7 +13,6 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.sizes.assumptions import note_bound
 
 from .import_state import ImportState
 
@@ -45,7 +44,6 @@ def limit_to_declared_bounds(
             continue
         low, high = bounds(extent)
         limit = upper_bound(declared)
-        note_bound(extent, limit)
         if low > limit:
             raise ValueError(
                 f"output {info.name} has {extent_text(extent)} elements along axis {axis}, but "

@@ -4,6 +4,8 @@
 questions about their form. ``undecided`` and ``assumptions``: questions that bounds leave open.
 """
 
+# ruff: noqa: F401 (names for other packages)
+
 from .bounds import MAX_SIZES, all_sizes, bounds
 from .extent import (
     INT_MAX,
@@ -36,36 +38,3 @@ from .forms import (
     upper_bound,
     value_at,
 )
-
-__all__ = [
-    "EXPECTED_SIZE",
-    "INT_MAX",
-    "MAX_SIZES",
-    "MAX_WEIGHT",
-    "Atom",
-    "Extent",
-    "MaxWithZero",
-    "Quotient",
-    "SymInt",
-    "Symbol",
-    "all_sizes",
-    "allocation_extent",
-    "as_extent",
-    "bounds",
-    "collect_printed_symbols",
-    "data_dependent_symbols",
-    "error_context",
-    "exact_quotient",
-    "expected_size",
-    "extent_text",
-    "is_unbounded",
-    "linear_form",
-    "lower_bound",
-    "solve",
-    "sym_max",
-    "sym_min",
-    "sym_sum",
-    "symbols_of",
-    "upper_bound",
-    "value_at",
-]

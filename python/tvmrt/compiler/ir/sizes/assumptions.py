@@ -60,18 +60,15 @@ class Assumptions:
     """Conditions of one import. ``node``: the node that is being imported. ``guarded``: it runs
     only if a run-time condition holds. ``in_body``: it is in the body of a loop.
 
-    ``unbounded``: error texts for data-dependent dimensions without a bound so far, by name.
-    ``bounds``: upper bounds of some of them, derived from their uses. ``refused``: conditions that
-    were not assumed because only some runs need them. ``may_be_empty``: dimensions along which an
-    input is a part of a concatenation, such as a cache, which is empty at first.
+    ``refused``: conditions that were not assumed because only some runs need them.
+    ``may_be_empty``: dimensions along which an input is a part of a concatenation, such as a cache,
+    which is empty at first.
     """
 
     conditions: list[Condition] = field(default_factory=list)
     node: str = ""
     guarded: bool = False
     in_body: bool = False
-    unbounded: dict[str, str] = field(default_factory=dict)
-    bounds: dict[str, int] = field(default_factory=dict)
     refused: list[Condition] = field(default_factory=list)
     may_be_empty: set[Symbol] = field(default_factory=set)
 
@@ -98,31 +95,10 @@ def enter_node(name: str, guarded: bool = False, in_body: bool = False) -> None:
         current.node, current.guarded, current.in_body = name, guarded, in_body
 
 
-def may_assume() -> bool:
-    """Return whether conditions are collected and the network will be imported again."""
-    return _current.get() is not None
-
-
 def refused_conditions() -> list[Condition]:
     """Return the conditions that were not assumed because only some runs need them."""
     current = _current.get()
     return [] if current is None else current.refused
-
-
-def assume_bound(name: str, problem: str) -> None:
-    """Assume that a data-dependent dimension gets a bound from a later part of the network;
-    ``problem`` is the error text if it does not."""
-    current = _current.get()
-    if current is not None:
-        current.unbounded[name] = problem
-
-
-def note_bound(extent: SymInt, high: int) -> None:
-    """Record an upper bound for a data-dependent dimension that has no other bound."""
-    current = _current.get()
-    for symbol in symbols_of(extent):
-        if current is not None and symbol.name in current.unbounded and extent == symbol.extent:
-            current.bounds.setdefault(symbol.name, high)
 
 
 def are_equal(a: SymInt, b: SymInt) -> bool:
