@@ -131,7 +131,7 @@ def _tracked(ctx: OperatorContext, value: Any, evaluator: ElementEvaluator) -> A
 
 
 def _constant_number(expr: SizeExpr) -> float | bool | None:
-    """Return a number that is constant without trial of all sizes, or a constant comparison."""
+    """Return a number that is proven to be constant, or a constant comparison."""
     if not expr.symbols or expr.dtype == "bool":
         return constant_value(expr)
     exact = expr.exact

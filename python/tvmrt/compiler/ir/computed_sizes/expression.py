@@ -3,7 +3,7 @@
 Exporters write ``ceil(height / 2)`` as a cast to float, a division, a rounding and a cast back. A
 :class:`SizeExpr` is such a number as a symbolic expression over extents. The operators' own
 definitions evaluate it at any sizes, so it is rounded and wraps around as in the network. It has
-bounds. It becomes an extent again if an exact one gives the same number at all sizes.
+bounds. It becomes an extent again if one is proven to be the same number at all sizes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tvmrt.option_syntax import option
 from ..dtype import DTYPES
 from ..float_to_int import to_integers
 from ..op import OPS
-from ..sizes.bounds import MAX_EXACT, MAX_SIZES, Sizes, all_sizes, bounds_of_cells, cells
+from ..sizes.bounds import MAX_EXACT, Sizes, bounds_of_cells, cells
 from ..sizes.extent import INT_MAX, Extent, Symbol, SymInt, is_unbounded
 from ..sizes.forms import symbols_of, value_at
 from ..sizes.undecided import UndecidedExtent, deciding_by, describe_symbols
@@ -241,52 +241,9 @@ def _key(*parts: object) -> bytes:
     return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
-# Evaluation at all sizes, or in cells.
-
-
-@lru_cache(maxsize=1024)
-def _try_all_sizes(expr: SizeExpr) -> tuple[Any, Any, bool, tuple[int, ...] | None] | None:
-    """Return the least and the largest number at all sizes, whether it equals its exact result,
-    and what ``_linear_steps`` returns; None if there are too many of them, as each operator needs
-    an array of that size.
-
-    It returns numbers, as it is remembered for equal numbers of other networks.
-    """
-    symbols = sorted(expr.symbols, key=lambda s: s.name)
-    sizes = all_sizes(symbols, MAX_SIZES if expr.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16)
-    if sizes is None:
-        return None
-    results = np.broadcast_to(expr.at(sizes), np.broadcast_shapes(*map(np.shape, sizes.values())))
-    exact, is_int = expr.exact, DTYPES[expr.dtype].is_int
-    is_exact = is_int and exact is not None and exact.is_whole
-    is_exact = is_exact and bool((results == value_at(exact.value, sizes)).all())
-    steps = _linear_steps(symbols, sizes, results) if is_int and not is_exact else None
-    return results.min(), results.max(), is_exact, steps
-
-
-def _linear_steps(
-    symbols: Sequence[Symbol], sizes: Sizes, found: np.ndarray
-) -> tuple[int, ...] | None:
-    """Return integers at the minimum sizes, and their growth per symbol; None if they are not
-    linear, or no extents."""
-    if found.min() < 0 or found.max() > INT_MAX:
-        return None
-    first = int(found[(0,) * found.ndim])
-    if any(s.low == s.high for s in symbols):
-        return (first, *[0] * len(symbols)) if (found == first).all() else None
-    axes = range(len(symbols))
-    steps = [int(found[tuple(int(d == axis) for d in axes)]) - first for axis in axes]
-    expected = first + sum(k * (sizes[s.name] - s.low) for k, s in zip(steps, symbols))
-    return (first, *steps) if np.array_equal(found, expected) else None
-
-
 def constant_value(expr: SizeExpr) -> float | int | bool | None:
-    """Return the number if it is the same at all sizes; else None."""
-    tried = _try_all_sizes(expr)
-    if tried is None:
-        low, high = bounds(expr) or (0, 1)
-    else:
-        low, high = (end.item() for end in tried[:2])
+    """Return the number if it is known to be the same at all sizes; else None."""
+    low, high = bounds(expr) or (0, 1)
     return low if low == high else None
 
 
@@ -295,13 +252,11 @@ def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
     """Return lower and upper bounds of the number; None if it is unbounded."""
     from_float = expr.is_cast and expr.operands[0].dtype in FLOATS  # is it finite?
     source = expr.operands[0] if from_float else expr
-    tried = _try_all_sizes(source)
-    if tried is None:
-        lower, upper = source.interval(*cells(expr.symbols))
-        tried = lower.min(), upper.max(), False, None
-    if not np.isfinite(tried[:2]).all():
+    lower, upper = source.interval(*cells(source.symbols))
+    ends = lower.min(), upper.max()
+    if not np.isfinite(ends).all():
         return None
-    low, high = (to_integers(end, DTYPES[expr.dtype].numpy).item() for end in tried[:2])
+    low, high = (to_integers(end, DTYPES[expr.dtype].numpy).item() for end in ends)
     return low, high
 
 
@@ -310,12 +265,5 @@ def exact_extent(expr: SizeExpr) -> SymInt | None:
     exact: Any = expr.exact
     if exact is not None and exact.is_exact and exact.is_whole:
         return exact.value
-    tried, ends = _try_all_sizes(expr), bounds(expr)
-    if tried is None or ends is None:
-        low, high = ends or (0, 1)
-        return low if low == high and 0 <= low <= INT_MAX else None
-    _, _, is_exact, steps = tried
-    if is_exact or steps is None:
-        return exact.value if is_exact else None
-    symbols = sorted(expr.symbols, key=lambda s: s.name)
-    return steps[0] + sum(k * (s.extent - s.low) for k, s in zip(steps[1:], symbols))
+    low, high = bounds(expr) or (0, 1)
+    return low if low == high and 0 <= low <= INT_MAX else None
