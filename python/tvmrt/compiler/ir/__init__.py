@@ -2,39 +2,9 @@
 
 # ruff: noqa: F401 (names for other packages)
 
-from . import (  # they fill the table
-    conversion,
-    custom,
-    data_dependent_dims,
-    data_movement,
-    dynamic_operands,
-    fixed_point,
-    fixed_point_gates,
-    indexing,
-    loop,
-    low_bit_types,
-    matmul_nbits,
-    nn,
-    normalization,
-    onnx_node,
-    pointwise,
-    quantized,
-    random,
-    recurrent,
-    reduction,
-    region,
-    resize,
-    scan,
-    shape_tensor,
-    signal,
-    state,
-    strings,
-    svm_pairwise,
-    tree_ensemble,
-    view,
-    vision,
-    winograd,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .builder import Builder, FoldingBudget
 from .dtype import DTYPES, HANDLE, STRING, DType, SourceType, dtype_of, dtype_of_text
 from .graph import Graph, Node, Value, constant, walk_back
@@ -68,3 +38,6 @@ from .state import States
 from .strided import Strided, compact, dense
 from .tensor_type import TensorType
 from .traits import Trait, Weights
+
+for _module in iter_modules(__path__):  # they fill the table of operators
+    import_module(f"{__name__}.{_module.name}")

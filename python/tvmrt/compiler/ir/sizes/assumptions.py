@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import gcd
 from typing import Any
 
@@ -23,9 +22,8 @@ import numpy as np
 from .bounds import bounds
 from .extent import Extent, Quotient, Symbol, SymInt, exact_quotient, is_unbounded, sym_max
 from .forms import data_dependent_symbols, extent_text, symbols_of
-from .undecided import UndecidedExtent, deciding_by
+from .undecided import deciding_by
 
-MAX_REDUCTIONS = 64
 LARGE_SIZE = 1 << 20  # a question that bounds do not decide is answered as for sizes this large
 
 Sizes = Mapping[str, Any]  # arrays of sizes by the names of symbols
@@ -170,55 +168,13 @@ def is_at_most(extent: SymInt, maximum: int) -> bool:
 
 
 def _is_known(extent: Extent) -> bool:
-    """Return whether the known equations of its symbols imply that an extent is 0 in each run."""
+    """Return whether an extent is one of those of its symbols that are 0 in each run."""
     return is_implied_by(extent, {zero for symbol in symbols_of(extent) for zero in symbol.zeros})
 
 
 def is_implied_by(extent: Extent, zeros: Collection[Extent]) -> bool:
-    """Return whether an extent is 0 wherever all ``zeros`` are, by subtracting multiples."""
-    return bool(zeros) and _remainder(extent, _basis(frozenset(zeros))) == 0
-
-
-@lru_cache(maxsize=256)
-def _basis(zeros: frozenset[Extent]) -> tuple[Extent, ...]:
-    """Return extents that are 0 wherever ``zeros`` are, with distinct last terms."""
-    basis: list[Extent] = []
-    for zero in sorted(zeros, key=repr):
-        rest = _remainder(zero, basis)
-        if isinstance(rest, Extent):
-            basis.append(rest)
-    return tuple(basis)
-
-
-def _remainder(extent: SymInt, zeros: Sequence[Extent]) -> SymInt:
-    """Return the remainder of an extent, or of a multiple of it, after reduction by ``zeros``."""
-    for _ in range(MAX_REDUCTIONS):
-        if not isinstance(extent, Extent):
-            break
-        try:
-            rewritten = (_eliminate_term(extent, zero) for zero in zeros)
-            less = next((each for each in rewritten if each is not None), None)
-        except UndecidedExtent:  # it is too long
-            break
-        if less is None:
-            break
-        extent = less
-    return extent
-
-
-def _eliminate_term(extent: Extent, zero: Extent) -> SymInt | None:
-    """Return a multiple of an extent minus a multiple of ``zero`` that eliminates a term divisible
-    by the last term of ``zero``; None without such a term."""
-    lead, factor = zero.terms[-1]
-    for atoms, k in extent.terms:
-        left = list(atoms)
-        for atom in lead:
-            if atom in left:
-                left.remove(atom)
-        if len(left) == len(atoms) - len(lead):
-            common = gcd(k, factor)
-            return extent * (factor // common) - zero * _product(tuple(left)) * (k // common)
-    return None
+    """Return whether an extent is one of ``zeros``, but for factors that are never 0."""
+    return extent in zeros or primitive_part(extent) in zeros
 
 
 def primitive_part(extent: Extent) -> Extent:
