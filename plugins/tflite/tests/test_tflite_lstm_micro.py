@@ -13,7 +13,7 @@ from test_tflite_control import int8_lstm
 from tflite_case import FILES, Net, feeds_for, litert_runs
 
 import tvmrt
-from tvmrt.compiler.ir.fixed_point_gates import logistic_by_table, tanh_by_table
+from tvmrt.compiler.ir.fixed_point import logistic_by_table, tanh_by_table
 
 pytest.importorskip("ai_edge_litert")
 

@@ -50,8 +50,7 @@ def with_chosen_dims(
     dimensions, which have no bounds, and the executor. Raises UnboundedDimensionsError for a
     board."""
     from tvmrt.compiler.frontend.dims import Dims
-    from tvmrt.compiler.frontend.onnx.axis_names import name_symbolic_axes
-    from tvmrt.compiler.frontend.onnx.inputs import make_given_inputs
+    from tvmrt.compiler.frontend.onnx.inputs import make_given_inputs, name_symbolic_axes
     from tvmrt.compiler.pipeline.open_dims import with_open_dims
     from tvmrt.compiler.request import make
 

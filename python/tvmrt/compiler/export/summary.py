@@ -9,10 +9,9 @@ from tvmrt.compiler.codegen.c.writer import Function
 from tvmrt.compiler.ir import TensorType
 from tvmrt.compiler.ir.custom import shown_op
 from tvmrt.compiler.ir.program import ARENA, Buffer, MemoryPool, Program, RowFusionPlan, Step
-from tvmrt.compiler.ir.reduced_precision import ReducedPrecision
+from tvmrt.compiler.ir.reduced_precision import ReducedPrecision, WeightQuantization
 from tvmrt.compiler.ir.sizes import Extent, SymInt, expected_size, extent_text
 from tvmrt.compiler.ir.tensor_type import PerTensor
-from tvmrt.compiler.ir.weight_quantization import WeightQuantization
 from tvmrt.compiler.ir.winograd import WinogradConversion
 from tvmrt.compiler.partition import BoundaryTensor, NodeAssignment, RegionSummary, boundary_tensors
 from tvmrt.compiler.planner.lifetime import lifetimes

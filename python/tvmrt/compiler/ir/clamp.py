@@ -1,4 +1,4 @@
-"""Clamps: nodes that limit the elements of a tensor to a constant minimum or maximum."""
+"""Clamps to a constant minimum or maximum, and order comparisons, each in one form."""
 
 from __future__ import annotations
 
@@ -30,3 +30,24 @@ def clamp_of(node: Node) -> Clamp | None:
     if np.isnan(limit):
         return None
     return Clamp(computed[0], np.asarray(limit), node.has(Trait.LOWER_LIMIT))
+
+
+_OR_EQUAL = {"less": False, "less_equal": True}  # the others have swapped operands
+
+
+class Comparison(NamedTuple):
+    """Whether ``small`` is less than ``great``, or equal to it with ``or_equal``."""
+
+    small: Value
+    great: Value
+    or_equal: bool
+
+
+def comparison_of(node: Node | None) -> Comparison | None:
+    """Return the comparison that a node computes; None if it computes anything else."""
+    if node is None or not node.operator.swapped:
+        return None
+    a, b = node.inputs
+    if node.op in _OR_EQUAL:
+        return Comparison(a, b, _OR_EQUAL[node.op])
+    return Comparison(b, a, _OR_EQUAL[node.operator.swapped])

@@ -14,12 +14,11 @@ from tvmrt.error import UnsupportedError
 from .bundle import Bundle
 from .dtype import DType
 from .graph import Node, Value
-from .reduced_precision import ReducedPrecision
+from .reduced_precision import ReducedPrecision, WeightQuantization
 from .region import DeviceMemory
 from .sizes import Extent, Symbol, SymInt, data_dependent_symbols, expected_size, symbols_of
 from .strided import Strided, dense
 from .tensor_type import PerTensor
-from .weight_quantization import WeightQuantization
 from .winograd import WinogradConversion
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"

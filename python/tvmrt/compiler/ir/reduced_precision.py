@@ -31,3 +31,20 @@ class ReducedPrecision:
     nodes: tuple[str, ...]
     precision: str
     error: float | None
+
+
+@dataclass(frozen=True)
+class WeightQuantization:
+    """Weights of one layer in few bits, or in float32 if the error would be too large.
+
+    ``name``: Name of the weights. ``nodes``: Nodes that read them. ``bits``: Bits per weight: 4, 8,
+    or 32 if the error would have been too large. ``after_bytes``: Size with the scales of blocks.
+    ``error``: RMS of the difference relative to the RMS of the weights.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    bits: int
+    before_bytes: int
+    after_bytes: int
+    error: float

@@ -1,4 +1,4 @@
-"""Reductions along some axes."""
+"""Reductions along some axes, and cumulative operators along one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .contract import Contract, holds, let
 from .dtype import DType
-from .op import REDUCE, Op, define
+from .op import REDUCE, Op, define, register
 from .sizes import sym_max
 from .traits import Trait
 
@@ -205,3 +205,29 @@ class ArgReduce(Op):
 
 define(ArgReduce("argmax ArgMax", True))
 define(ArgReduce("argmin ArgMin", False))
+
+
+@register("cumulative_sum", onnx="CumSum")
+class CumulativeSum(Op):
+    """Cumulative sum y[i] = x[0] + ... + x[i] along ``axis``; ``exclusive`` leaves x[i] out;
+    ``reverse`` starts at the end.
+    """
+
+    traits = frozenset({Trait.ANY_LAYOUT})
+
+    contract = Contract(
+        "x: E=float|int32|int64|uint32|uint64[*S] -> y: E[*S]",
+        "axis: axis of x (operand 1), exclusive: bool, reverse: bool",
+    )
+
+
+@register("cumulative_product", onnx="CumProd")
+class CumulativeProduct(CumulativeSum):
+    """Cumulative product along ``axis``, with the attributes of ``cumulative_sum``."""
+
+
+@register("det", onnx="Det")
+class Determinant(Op):
+    """Determinant of square matrices in the last two axes."""
+
+    contract = Contract("x: E=float[*B N N] -> y: E[*B]")

@@ -10,8 +10,12 @@ from tvmrt.compiler.calibration import GraphRunner
 from tvmrt.compiler.codegen.target import CROSS, Target, get_target
 from tvmrt.compiler.devices import Context
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.reduced_precision import INT8, PRECISIONS, ReducedPrecision
-from tvmrt.compiler.ir.weight_quantization import WeightQuantization
+from tvmrt.compiler.ir.reduced_precision import (
+    INT8,
+    PRECISIONS,
+    ReducedPrecision,
+    WeightQuantization,
+)
 from tvmrt.compiler.ir.winograd import WinogradConversion
 from tvmrt.compiler.partition import LayerErrors, Reducer
 from tvmrt.compiler.request import Request

@@ -17,8 +17,8 @@ import numpy as np
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
+from tvmrt.compiler.ir.reduced_precision import WeightQuantization
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.weight_quantization import WeightQuantization
 
 from .rewrite import at, rewrite
 

@@ -18,11 +18,10 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import Extent, SymInt, lower_bound, symbols_of
 from tvmrt.error import TvmrtWarning, UnsupportedError
 
-from .conditionals import guards
+from .conditionals import guards, select_any_rank
 from .context import NodeContext
 from .import_state import Checkpoint, ImportState
 from .outline_subgraph import captured_names
-from .select import select_any_rank
 from .sequence_values import Alternatives, OnnxValue
 from .tensors import subgraphs
 

@@ -20,13 +20,12 @@ from tvmrt.compiler.ir.sizes.assumptions import collect_assumptions
 from tvmrt.error import UnsupportedError
 
 from . import fixed_values
-from .axis_names import name_symbolic_axes
 from .check_ssa import check_ssa_form
 from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .import_state import ImportRequest
 from .importer import GraphImporter
-from .inputs import make_given_inputs
+from .inputs import make_given_inputs, name_symbolic_axes
 from .model_file import load_lazily
 from .sanitize_model import sanitize_model
 from .version_converter import upgrade_opset

@@ -1,14 +1,16 @@
-"""Inputs of a network: their types, with symbolic dimensions bound by the user."""
+"""Inputs of a network: their types, with symbolic dimensions bound by the user, and names of axes
+that a file leaves open."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from tvmrt.compiler.frontend.dims import Dims, parse_dim
+from tvmrt.compiler.frontend.dims import Dims, parse_dim, unused_name
 from tvmrt.compiler.ir import DTYPES, HANDLE, POINTWISE, TensorType, Value
 from tvmrt.compiler.ir.op import ONNX_FORMS
 from tvmrt.compiler.ir.sizes import Extent, linear_form, symbols_of
@@ -262,3 +264,32 @@ def check_default(info: onnx.ValueInfoProto, weights: Value | None, element_type
             f"input {info.name} is declared [{', '.join(str(e or '?') for e in extents)}], "
             f"its weights are {weights.type}; export the model again"
         )
+
+
+def name_symbolic_axes(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | str]]
+) -> onnx.ModelProto:
+    """Return a model in which each symbolic axis of an input has a name: ``x_2`` is axis 2 of
+    ``x``.
+
+    Inputs with a shape in ``shapes`` are left unchanged, and so is a model that needs no name.
+    """
+    if not any(_unnamed_axes(info, shapes) for info in model.graph.input):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    taken = {dim.dim_param for info in copy.graph.input for dim in info.type.tensor_type.shape.dim}
+    for info in copy.graph.input:
+        dims = info.type.tensor_type.shape.dim
+        for axis in _unnamed_axes(info, shapes):
+            name = re.sub(r"\W", "_", f"{info.name}_{axis}", flags=re.ASCII)
+            dims[axis].dim_param = unused_name(name, taken.__contains__)
+            taken.add(dims[axis].dim_param)
+    return copy
+
+
+def _unnamed_axes(info: onnx.ValueInfoProto, shapes: Mapping[str, object]) -> list[int]:
+    if info.name in shapes:
+        return []
+    dims = info.type.tensor_type.shape.dim
+    return [i for i, d in enumerate(dims) if not d.HasField("dim_value") and not d.dim_param]

@@ -28,7 +28,7 @@ from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 
-from .bounded_loop import import_bounded_loop
+from .bounded_loop import convert_appends, import_bounded_loop
 from .context import NodeContext
 from .dynamic_sizes import max_value
 from .import_state import Checkpoint
@@ -40,14 +40,12 @@ from .loop_carried_shapes import (
     changing_axes,
     reshape_results,
 )
-from .loop_condition import induction_variables
-from .loop_sequences import convert_appends
+from .loop_condition import induction_variables, infer_trip_count
 from .outline_subgraph import OutlinedGraph, mirror_input, outline_subgraph
 from .registry import onnx_op
 from .scan_opset8 import import_batched_scan
 from .sequence_values import StackedSequence, TensorList
 from .sequences import extend_sequence, move_axis_first, move_first_axis, stack_iterations
-from .trip_count import infer_trip_count
 
 MAX_ALWAYS_UNROLLED = 8  # maximum trip count that is always unrolled
 ATTEMPTS = 4  # maximum number of imports to find shapes that hold in every iteration
