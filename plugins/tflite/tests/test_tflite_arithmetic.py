@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tvmrt.compiler.ir import fixed_point
-from tvmrt.compiler.ir.fixed_point_exp import exp_fraction, logistic_fraction, tanh_fraction
-from tvmrt.compiler.ir.quantized_multiplier import multiplier
+from tvmrt.compiler.ir.fixed_point import exp_fraction, logistic_fraction, tanh_fraction
+from tvmrt.compiler.ir.requantization import multiplier
 from tvmrt.plugins.tflite.frontend.lookup_tables_int16 import entries_of, logistic_entries
 
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.frontend.onnx.lazy_weights import read_without_weights
+from tvmrt.compiler.frontend.onnx.external_data import read_without_weights
 from tvmrt.compiler.ir import mmap_constants
 
 ROWS, COLUMNS = 160, 128  # 80 KiB of float32

@@ -11,8 +11,7 @@ from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.frontend.onnx.registry import find, onnx_op
 from tvmrt.compiler.ir import Op
 from tvmrt.compiler.ir.contract import Contract
-from tvmrt.compiler.ir.onnx_name import OnnxName
-from tvmrt.compiler.ir.op import ONNX_FORMS, OPS, register
+from tvmrt.compiler.ir.op import ONNX_FORMS, OPS, OnnxName, register
 from tvmrt.error import UnsupportedError
 
 X = np.ones((2, 3), np.float32)

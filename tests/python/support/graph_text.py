@@ -1,4 +1,4 @@
-"""Graphs from text, in the form that ``tvmrt.compiler.ir.printer`` prints.
+"""Graphs from text, in the form that ``tvmrt.compiler.ir.verifier`` prints.
 
 The types of results may be left out; those given are compared with those that the operators
 compute. ``const %w: float32[2, 2] = 1`` has this number everywhere, ``const %w = dequantize(%q,
@@ -17,7 +17,7 @@ import numpy as np
 from tvmrt.compiler.ir import Graph, Node, TensorType, Value
 from tvmrt.compiler.ir.builder import result_types
 from tvmrt.compiler.ir.dtype import DTYPES
-from tvmrt.compiler.ir.printer import print_graph
+from tvmrt.compiler.ir.verifier import print_graph
 
 _JSON = {"nan": "NaN", "inf": "Infinity", "True": "true", "False": "false"}
 _NAMED = re.compile(r"(input|const) %(\S+): (\w+)\[([\d, ]*)\](?: = (.+))?")

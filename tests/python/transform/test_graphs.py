@@ -20,9 +20,8 @@ from tvmrt.compiler.codegen.builder import build_program
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.export.dump import print_program
 from tvmrt.compiler.ir.custom import evaluate_graph
-from tvmrt.compiler.ir.printer import print_graph
 from tvmrt.compiler.ir.program import MemoryPool
-from tvmrt.compiler.ir.verifier import verify
+from tvmrt.compiler.ir.verifier import print_graph, verify
 from tvmrt.compiler.partition import partition
 from tvmrt.compiler.planner import plan_program
 from tvmrt.compiler.transform import fold_requantization, merge_sibling_convs, nest_concats

@@ -4,7 +4,7 @@ language models, is stored once, in the matmul's order."""
 from __future__ import annotations
 
 from tvmrt.compiler.ir.program import Program, Step
-from tvmrt.compiler.ir.tied_weights import is_transpose_of
+from tvmrt.compiler.ir.value_users import is_transpose_of
 
 from .operators.gather import GatherLowering
 from .window.matmul import MatMulLowering

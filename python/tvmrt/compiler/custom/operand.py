@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Builder, TensorType, Trait, Value, constant
-from tvmrt.compiler.ir.layout import Layout, parse_layout
+from tvmrt.compiler.ir.strided import Layout, parse_layout
 
 ANY_LAYOUT = "any"
 

@@ -24,7 +24,6 @@ import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, IR_VERSION, Graph, ModuleBlob, Node, Region, Value
 from tvmrt.compiler.ir.custom import plain_form
-from tvmrt.compiler.ir.printer import unique_names
 from tvmrt.compiler.ir.sizes import (
     Atom,
     Extent,
@@ -36,6 +35,7 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.verifier import unique_names
 from tvmrt.error import UnsupportedError
 
 ALIGN_BYTES = 64

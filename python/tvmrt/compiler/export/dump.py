@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from tvmrt.compiler.ir.graph import Graph
-from tvmrt.compiler.ir.printer import print_graph
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.verifier import print_graph
 
 
 class Dump:

@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 
 from tvmrt.compiler.ir import Builder
-from tvmrt.compiler.ir.dynamic_operands import SIZES_AT_WHICH
+from tvmrt.compiler.ir.data_dependent_dims import SIZES_AT_WHICH
 from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     MAX_SIZES,

@@ -9,7 +9,7 @@ rounded by conversions alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, Optional
 
@@ -22,8 +22,11 @@ from tvmrt.compiler.ir.computed_sizes.expression import (
     HALF,
     SizeExpr,
     UndefinedSize,
+    bounds,
+    cast_to,
     combine,
     constant_value,
+    exact_extent,
     inexact_error,
     leaf,
     require_defined,
@@ -31,12 +34,11 @@ from tvmrt.compiler.ir.computed_sizes.expression import (
 from tvmrt.compiler.ir.conversion import BitCast, Cast, PowInteger
 from tvmrt.compiler.ir.data_movement import concat_of
 from tvmrt.compiler.ir.pointwise import PointwiseOp
-from tvmrt.compiler.ir.sizes import Extent, symbols_of
+from tvmrt.compiler.ir.sizes import INT_MAX, Extent, SymInt, symbols_of
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent
 from tvmrt.compiler.ir.traits import Trait
 
 from .context import OperatorContext
-from .size_tensors import extents_of
 
 MAX_TRACKED_ELEMENTS = 64  # maximum size of a tracked tensor: shapes are short
 MAX_DEPTH = 30  # maximum length of an operator chain that computes a size
@@ -364,3 +366,71 @@ _RULES: dict[str, Rule] = {
     "scatter_nd": _scattered,
     "slice": _sliced,
 }
+
+
+MAX_BOUND = 1 << 24  # larger bounds of data-dependent numbers are not used
+
+
+def extents_of(ctx: OperatorContext, numbers: np.ndarray) -> list[SymInt] | None:
+    """Return integers as extents, exact or data-dependent; None if one may be negative or is
+    unbounded."""
+    if not all(exact_extent(expr) is not None or _is_extent(expr) for expr in numbers.flat):
+        return None
+    return [_to_extent(ctx, expr) for expr in numbers.flat]
+
+
+def _is_extent(expr: SizeExpr) -> bool:
+    ends = bounds(expr)
+    if ends is None or ends[0] < 0:
+        return False
+    return ends[1] <= INT_MAX or any(s.is_unbounded for s in expr.symbols)
+
+
+def to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt | None:
+    """Return an integer as an extent, exact or data-dependent; None if it is unbounded."""
+    value = extents_of(ctx, np.asarray(expr, object))
+    return None if value is None else value[0]
+
+
+def _to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt:
+    extent = exact_extent(expr)
+    if extent is not None:
+        return extent
+    low, high = bounds(expr)  # type: ignore[misc]
+    if high > MAX_BOUND and any(s.is_unbounded for s in expr.symbols):
+        high = INT_MAX  # has no bound either: each run checks it
+    scalar = emit_expression(ctx, cast_to(expr, "int64"))
+    return ctx.data_dependent_extent(scalar, low, high, "size")
+
+
+def emit_expression(ctx: OperatorContext, expr: SizeExpr) -> Value:
+    """Emit a scalar for the run, rounded after each operator as in the network.
+
+    Float32 operators are computed in float64, which rounds to the same float32, so that no C
+    compiler fuses two of them.
+    """
+    values: dict[bytes, Value] = {}
+
+    def visit(each: SizeExpr) -> Value:
+        if each.key not in values:
+            values[each.key] = _emit_operator(ctx, each, [visit(o) for o in each.operands])
+        return values[each.key]
+
+    return visit(expr)
+
+
+def _emit_operator(ctx: OperatorContext, expr: SizeExpr, operands: Iterable[Value]) -> Value:
+    if not expr.op:
+        if expr.dtype in ("float32", "float64", "bool"):
+            return ctx.const(np.asarray(expr.value, expr.dtype))
+        return ctx.cast(ctx.integer_tensor(np.asarray(expr.value, object)), expr.dtype)
+    if expr.is_cast:
+        return _round_to(ctx, *operands, expr.dtype)
+    wide = [ctx.cast(v, "float64") if v.dtype.name == "float32" else v for v in operands]
+    return _round_to(ctx, ctx.emit(expr.op, wide, **expr.attrs), expr.dtype)
+
+
+def _round_to(ctx: OperatorContext, value: Value, dtype: str) -> Value:
+    if dtype not in HALF:
+        return ctx.cast(value, dtype)
+    return ctx.emit("cast", [ctx.cast(ctx.cast(value, "float32"), dtype)], to="float32")

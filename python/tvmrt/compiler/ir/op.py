@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -9,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .contract import Contract, ContractError
-from .kernel import Kernel
-from .onnx_name import OnnxName
 from .sizes import Extent, extent_text
 from .sizes.assumptions import are_equal
 from .tensor_type import TensorType
@@ -193,3 +192,46 @@ def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
     if len(normalized) != len(axes):
         raise ValueError(f"axes {axes} name an axis twice")
     return normalized
+
+
+_TEXT = re.compile(r"(?:([\w.]+)::)?(\w+)(?:\((\w+)=(\w+)\))?")
+
+
+class OnnxName(NamedTuple):
+    """ONNX operator, with the attribute and its value that select one of several operators.
+
+    As text: ``CumSum``, ``BitShift(direction=LEFT)``, ``example.vendor::Squareplus``.
+    """
+
+    domain: str
+    name: str
+    key: str
+    value: int | str
+
+    @classmethod
+    def parse(cls, text: str) -> OnnxName | None:
+        """Read the name from text; None for "". Raises ValueError if it has another form."""
+        match = _TEXT.fullmatch(text)
+        if match is None and text:
+            raise ValueError(f"{text!r} is not an ONNX operator, such as BitShift(direction=LEFT)")
+        domain, name, key, value = match.groups("") if match else ("",) * 4
+        return cls(domain, name, key, int(value) if value.isdigit() else value) if name else None
+
+
+class Kernel(NamedTuple):
+    """C function that computes an operator with dense operands and results by one call.
+
+    ``header`` is in ``kernels/``. ``function`` may have names in braces: the element type of an
+    operand, or the value of an attribute. ``arguments`` are separated by spaces, after ``*y= `` if
+    the function returns the only element of y:
+
+    - an operand or a result: the pointer to it; ``*x``: its only element; ``x.size``: the number of
+      its elements;
+    - an attribute: its value; an extent of the contract, or a formula such as ``C-1``;
+    - ``!words``: the function may fail, and gets the text that locates the error: the node, and
+      these words, which may have attributes in braces.
+    """
+
+    header: str
+    function: str
+    arguments: str

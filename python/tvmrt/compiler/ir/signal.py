@@ -11,8 +11,7 @@ import numpy as np
 from .contract import Contract, holds, let
 from .fixed_point import FixedPointOp
 from .float_to_int import to_integers
-from .kernel import Kernel
-from .op import Op, define, register
+from .op import Kernel, Op, define, register
 from .traits import Trait
 
 SIGNAL = "scalar/signal.h"

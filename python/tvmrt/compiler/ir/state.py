@@ -1,4 +1,5 @@
-"""State: tensors that are preserved from one run to the next."""
+"""State: tensors that are preserved from one run to the next, by the executor or by the caller,
+such as the caches of a decoder."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from .contract import Contract
 from .dtype import DTYPES
 from .graph import Graph, Node, Value
 from .op import Op, register
+from .sizes import Extent, SymInt
 from .tensor_type import TensorType
+from .traits import Trait
 
 
 @register("begin_state")
@@ -67,3 +70,62 @@ class States:
         self.graph.outputs += self._outputs
         self.graph.output_names += [f"tvmrt_state:{i}" for i in range(len(self._outputs))]
         self.graph.state_count = len(self._outputs)
+
+
+_UPDATES = ("scatter_elements", "scatter_nd", "tensor_scatter")  # of their first operand
+
+
+def carried_values(graph: Graph) -> dict[str, str]:
+    """Return the inputs whose elements become those of an output, with the names of these outputs.
+
+    The proof: there is a path from the input to the output of operators that move elements, and one
+    of them appends to a tensor, updates a part of it, or computes the next state of a recurrent
+    layer; there is no such path from another input of this type, or to another output.
+    """
+    producers = {value: node for node in graph.nodes for value in node.outputs}
+    inputs = set(graph.inputs)
+    pairs = []
+    for value, name in zip(graph.outputs, graph.output_names):
+        origins = [v for v in _origins(value, producers) if v in inputs and _fits(v, value)]
+        if len(origins) == 1:
+            pairs.append((origins[0].name, name))
+    names = [name for name, _ in pairs]
+    return {name: output for name, output in pairs if names.count(name) == 1}
+
+
+def _origins(value: Value, producers: dict[Value, Node]) -> list[Value]:
+    """Return the values that a value is made of by operators that move or update elements."""
+    seen, pending = {(value, False)}, [(value, False)]
+    while pending:
+        value, is_updated = pending.pop()
+        node = producers.get(value)
+        if node is None:
+            continue
+        sources, updates = _sources(node, node.outputs.index(value))
+        for source in sources:
+            found = (source, is_updated or updates)
+            if source is not None and found not in seen:
+                seen.add(found)
+                pending.append(found)
+    return [value for value, is_updated in seen if is_updated]
+
+
+def _sources(node: Node, result: int) -> tuple[list[Value | None], bool]:
+    """Return the operands that a result is made of, and whether it has other elements, too."""
+    if node.has(Trait.RECURRENT):  # the results are all steps, h and c; h0 is operand 2
+        return (node.inputs[1 + result : 2 + result] if result else []), True
+    if node.has(Trait.CONCATENATES):
+        return list(node.inputs), len(node.inputs) > 1
+    moves = node.has(Trait.MOVES_ELEMENTS, Trait.CONVERTS)
+    return (node.inputs[:1] if moves or node.op in _UPDATES else []), node.op in _UPDATES
+
+
+def _fits(before: Value, after: Value) -> bool:
+    """Return whether a result may be the input of the next run: dimensions may be longer."""
+    if before.dtype != after.dtype or before.type.rank != after.type.rank:
+        return False
+    return all(map(_extends, before.shape, after.shape))
+
+
+def _extends(before: SymInt, after: SymInt) -> bool:
+    return isinstance(before, Extent) if isinstance(after, Extent) else before == after

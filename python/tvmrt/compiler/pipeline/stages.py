@@ -28,12 +28,12 @@ from tvmrt.compiler.export.dump import Dump
 from tvmrt.compiler.export.firmware_graph import print_files
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import CSource, Graph, Value, limits
-from tvmrt.compiler.ir.carried_values import carried_values
 from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.mmap_constants import drop_pages
 from tvmrt.compiler.ir.program import MemoryPool, Program
 from tvmrt.compiler.ir.quantized import add_quantization
 from tvmrt.compiler.ir.sizes import symbols_of
+from tvmrt.compiler.ir.state import carried_values
 from tvmrt.compiler.partition import Partition, partition
 from tvmrt.compiler.provenance import provenance_of
 from tvmrt.compiler.request import Request

@@ -1,10 +1,18 @@
 """Integer and fixed-point arithmetic of kernels, bit for bit."""
 
-from tvmrt.compiler.ir.fixed_point import inverse_square_root, logistic_entries, round_away, scale
-from tvmrt.compiler.ir.fixed_point_exp import exp_fraction, logistic_fraction, shift, tanh_fraction
+from tvmrt.compiler.ir.fixed_point import (
+    exp_fraction,
+    inverse_square_root,
+    logistic_entries,
+    logistic_fraction,
+    round_away,
+    scale,
+    shift,
+    tanh_fraction,
+)
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.quantized import storage_range
-from tvmrt.compiler.ir.quantized_multiplier import multiplier, multipliers, rounded
+from tvmrt.compiler.ir.requantization import multiplier, multipliers, rounded
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.signal import GAIN_PLACES, radices
 

@@ -20,10 +20,14 @@ from tvmrt.compiler.frontend.onnx.attention import (
 from tvmrt.compiler.frontend.onnx.conditionals import select_under_guard
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.convolution import convolution, convolution_window
-from tvmrt.compiler.frontend.onnx.data_dependent_shapes import unique_slices
 from tvmrt.compiler.frontend.onnx.dropout import draw, uniform
 from tvmrt.compiler.frontend.onnx.elementwise import element_type
-from tvmrt.compiler.frontend.onnx.indexing import checked_indices, gather_nd, gather_rows
+from tvmrt.compiler.frontend.onnx.indexing import (
+    checked_indices,
+    gather_nd,
+    gather_rows,
+    unique_slices,
+)
 from tvmrt.compiler.frontend.onnx.inputs import name_symbolic_axes
 from tvmrt.compiler.frontend.onnx.legalize_types import retype, stored_type
 from tvmrt.compiler.frontend.onnx.loops import Step, scan_steps

@@ -15,7 +15,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value, constant
 from tvmrt.compiler.ir.quantized import INT8_TYPES
-from tvmrt.compiler.ir.quantized_multiplier import multipliers
+from tvmrt.compiler.ir.requantization import multipliers
 
 from .rewrite import rewrite
 

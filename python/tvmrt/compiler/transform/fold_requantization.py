@@ -16,10 +16,10 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.fixed_point import float_scale
 from tvmrt.compiler.ir.quantized import INT8_TYPES, storage_range
-from tvmrt.compiler.ir.quantized_multiplier import multipliers
 from tvmrt.compiler.ir.requantization import (
     MAX_ACCUMULATOR,
     join_multipliers,
+    multipliers,
     product_range,
     requantize,
     thresholds,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Graph, Node, Value, constant
-from tvmrt.compiler.ir.tied_weights import is_transpose_of
+from tvmrt.compiler.ir.value_users import is_transpose_of
 
 from .channel_constants import absorb_constants
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir import POINTWISE, VIEW, Builder, Graph, Node, Trait, Value, dense
 from tvmrt.compiler.ir.custom import kernel_record
-from tvmrt.compiler.ir.layout import parse_layout
 from tvmrt.compiler.ir.program import channels_last_order
+from tvmrt.compiler.ir.strided import parse_layout
 
 from .rewrite import at, rewrite
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from tvmrt.compiler.ir import DTYPES, TensorType, Value
 from tvmrt.compiler.ir.custom import call_of
-from tvmrt.compiler.ir.layout import parse_layout
 from tvmrt.compiler.ir.program import DENSE, Step
+from tvmrt.compiler.ir.strided import parse_layout
 from tvmrt.error import UnsupportedError
 
 from ..c.formatting import call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir.dynamic_operands import SIZES_AT_WHICH
+from tvmrt.compiler.ir.data_dependent_dims import SIZES_AT_WHICH
 from tvmrt.compiler.ir.program import Step
 from tvmrt.error import SizeConditionError
 

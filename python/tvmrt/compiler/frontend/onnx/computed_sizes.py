@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tvmrt.compiler.frontend.size_propagation import track_sizes
-from tvmrt.compiler.frontend.size_tensors import to_extent
+from tvmrt.compiler.frontend.size_propagation import to_extent, track_sizes
 from tvmrt.compiler.ir.computed_sizes.expression import (
     FLOATS,
     SizeExpr,

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.compiler.frontend.size_propagation import ElementEvaluator, Elements, object_array
-from tvmrt.compiler.frontend.size_tensors import MAX_BOUND, extents_of
+from tvmrt.compiler.frontend.size_propagation import (
+    MAX_BOUND,
+    ElementEvaluator,
+    Elements,
+    extents_of,
+    object_array,
+)
 from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
 from tvmrt.compiler.ir.computed_sizes.expression import leaf

@@ -22,9 +22,8 @@ from tvmrt.error import UnsupportedError, UnsupportedSizes
 from .device_fallback import FallbackHandler
 from .inputs import declared_shapes, input_types, overrides_declared
 from .model_file import columns, licence
-from .model_functions import ModelFunctions
+from .model_functions import ModelFunctions, TableBudget
 from .tensors import DetachedData
-from .unroll_limits import TableBudget
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from .external_data import (
     check_external_data,
     external_tensors,
     load_external_data,
+    read_without_weights,
     refuse_external_data,
 )
-from .lazy_weights import read_without_weights
 from .tensors import detach_data, graphs, nodes
 
 OLDEST_OPSET = 1  # older than MIN_OPSET: models are upgraded to MIN_OPSET first

@@ -33,10 +33,10 @@ from tvmrt.error import UnsupportedError
 from . import computed_sizes, dynamic_reshape, dynamic_slice
 from .alternatives import squeeze_dynamic
 from .context import NodeContext
+from .dynamic_reshape import resolve_zero_extents
 from .dynamic_sizes import evaluate_extents, found_extents, has_runtime_operand, strip_cast
 from .elementwise import element_type
 from .registry import onnx_op
-from .reshape_zero_extents import resolve_zero_extents
 from .sequence_values import OnnxValue
 from .tensor_expressions import TensorExpr, require
 from .tensors import array_of, constant_tensor
