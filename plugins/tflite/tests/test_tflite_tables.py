@@ -11,7 +11,7 @@ import pytest
 from tflite_case import Net, litert_runs, ours
 
 import tvmrt
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.dtype import to_integers
 
 EVERY = {
     "int8": np.arange(256, dtype=np.uint8).view(np.int8),

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from .contract import Contract, holds, let
-from .dtype import DTYPES, DType
-from .float_to_int import to_integers
+from .dtype import DTYPES, DType, to_integers
 from .graph import Node
 from .op import POINTWISE, Expression, Op, broadcast, define
 from .pointwise import HALF, INT, INVERSE, MATH, wrapped_pow

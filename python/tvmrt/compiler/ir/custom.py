@@ -1,4 +1,5 @@
-"""User-defined operators: their nodes carry a record that defines them.
+"""User-defined operators: their nodes carry a record that defines them; and nodes of the
+network that a device takes as they are.
 
 The records are made by ``tvmrt.custom``; this module has their interface for the compiler.
 """
@@ -183,3 +184,19 @@ def copy_graph(graph: Graph) -> Graph:
     fresh.input_quantization = dict(graph.input_quantization)
     fresh.output_quantization = dict(graph.output_quantization)
     return fresh
+
+
+@register("onnx_node")
+class OnnxNode(Op):
+    """Unchanged ONNX node for a device that runs ONNX; only in regions.
+
+    ``node``: the bytes of its NodeProto in base64, with operands named ``i0``, ``i1``, ... and
+    results named ``o0``, ``o1``, ...; operands and results that are left out have empty names.
+    ``opsets``: operator set versions, as "ai.onnx:17 com.microsoft:1". ``types``: types of the
+    results that are present, as "float32:1x3x8x8", separated by blanks.
+    """
+
+    contract = Contract("inputs*: any[*]", "node: text, opsets: text, types: text")
+
+    def results(self, bindings: Mapping[str, Any]) -> list[TensorType]:
+        return types_of_text(bindings["types"])

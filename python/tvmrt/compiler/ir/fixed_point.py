@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .contract import Contract, let
-from .float_to_int import to_integers
+from .dtype import to_integers
 from .graph import Node
 from .op import GAP, POINTWISE, Expression, Op, broadcast, define
 from .traits import Trait

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .dtype import to_integers
 from .fixed_point import shift
-from .float_to_int import to_integers
 from .graph import Node
 from .quantized import storage_range
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from .contract import Contract, holds, let
+from .dtype import to_integers
 from .fixed_point import FixedPointOp
-from .float_to_int import to_integers
 from .op import Kernel, Op, define, register
 from .traits import Trait
 

@@ -1,5 +1,6 @@
 """Integer and fixed-point arithmetic of kernels, bit for bit."""
 
+from tvmrt.compiler.ir.dtype import to_integers
 from tvmrt.compiler.ir.fixed_point import (
     exp_fraction,
     inverse_square_root,
@@ -10,7 +11,6 @@ from tvmrt.compiler.ir.fixed_point import (
     shift,
     tanh_fraction,
 )
-from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.requantization import multiplier, multipliers, rounded
 from tvmrt.compiler.ir.rounding import ceil_div, round_up

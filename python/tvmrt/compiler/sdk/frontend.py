@@ -29,7 +29,12 @@ from tvmrt.compiler.frontend.onnx.indexing import (
     unique_slices,
 )
 from tvmrt.compiler.frontend.onnx.inputs import name_symbolic_axes
-from tvmrt.compiler.frontend.onnx.legalize_types import retype, stored_type
+from tvmrt.compiler.frontend.onnx.legalize_types import (
+    decode_string,
+    retype,
+    stored_type,
+    table_type,
+)
 from tvmrt.compiler.frontend.onnx.loops import Step, scan_steps
 from tvmrt.compiler.frontend.onnx.matmul import emit_matmul, gemm, numpy_matmul, scale_by
 from tvmrt.compiler.frontend.onnx.normalization import (
@@ -64,7 +69,6 @@ from tvmrt.compiler.frontend.onnx.registry import Importer, onnx_op
 from tvmrt.compiler.frontend.onnx.shape import pad as import_pad
 from tvmrt.compiler.frontend.onnx.shape import range_ as import_range
 from tvmrt.compiler.frontend.onnx.shape import trilu
-from tvmrt.compiler.frontend.onnx.string_table import decode_string, table_type
 from tvmrt.compiler.frontend.onnx.string_tensors import (
     check_no_nul,
     is_text,

@@ -32,10 +32,10 @@ from tvmrt.compiler.ir.custom import (
     types_of_text,
 )
 from tvmrt.compiler.ir.limits import max_unrolled_nodes
-from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
 from tvmrt.compiler.ir.mmap_constants import mmap_from_file
 from tvmrt.compiler.ir.op import GAP, REDUCE, Kernel, Op, normalize_axis, register
 from tvmrt.compiler.ir.pointwise import PointwiseOp, entry_for_dtype
+from tvmrt.compiler.ir.quantized import pack_interleaved
 from tvmrt.compiler.ir.recurrent import ACTIVATIONS, drop_default_attributes
 from tvmrt.compiler.ir.reduced_precision import PRECISION
 from tvmrt.compiler.ir.reference_conv import valid_counts

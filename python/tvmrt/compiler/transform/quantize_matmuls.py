@@ -14,7 +14,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Op, Trait, Value, integer_form
 from tvmrt.compiler.ir.clamp import clamp_of
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.dtype import to_integers
 from tvmrt.compiler.ir.low_bit_types import widen_constants
 from tvmrt.compiler.ir.quantized import (
     INT8_TYPES,

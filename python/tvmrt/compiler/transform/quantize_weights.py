@@ -15,8 +15,8 @@ from math import prod, sqrt
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.float_to_int import to_integers
-from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
+from tvmrt.compiler.ir.dtype import to_integers
+from tvmrt.compiler.ir.quantized import pack_interleaved
 from tvmrt.compiler.ir.reduced_precision import WeightQuantization
 from tvmrt.compiler.ir.rounding import ceil_div
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from tvmrt.compiler.ir import Graph, Node, Trait
-from tvmrt.compiler.ir.matmul_nbits import PANEL_ROWS, has_int8_weights
+from tvmrt.compiler.ir.quantized import PANEL_ROWS, has_int8_weights
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, INT8, PRECISION, ReducedPrecision
 from tvmrt.compiler.ir.sizes import upper_bound
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.dtype import to_integers
 
 from ..c.formatting import call
 from ..c.initializers import float_literal, print_struct

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvmrt.compiler.ir.matmul_nbits import PANEL_ROWS, has_int8_weights
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.quantized import PANEL_ROWS, has_int8_weights
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, INT8, PRECISION
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.sizes import lower_bound, upper_bound

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.dtype import to_integers
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.signal import radices
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.dtype import to_integers
 from tvmrt.compiler.ir.quantized import storage_range
 
 from ..c.formatting import braces

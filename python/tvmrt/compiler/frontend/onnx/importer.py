@@ -33,7 +33,7 @@ from .check_ssa import name_of
 from .context import NodeContext
 from .custom_operators import custom_importer
 from .device_fallback import emit_device_node
-from .flatten_io import flatten_output
+from .flatten_io import flatten_output, limit_to_declared_bounds
 from .import_state import ImportState
 from .inputs import check_default, element_name
 from .legalize_types import (
@@ -46,7 +46,6 @@ from .legalize_types import (
     typed_constant,
 )
 from .model_functions import expand_call
-from .output_bounds import limit_to_declared_bounds
 from .registry import Importer, find, why_missing
 from .sequence_values import Alternatives
 from .tensors import read_weights

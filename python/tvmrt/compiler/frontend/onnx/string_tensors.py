@@ -19,9 +19,9 @@ from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import UnsupportedError
 
 from .import_state import ImportState
+from .legalize_types import LOOKUP_OPERATORS, passes_through, table_of
 from .operator_schemas import find_schema, formal_parameter
 from .registry import Importer, find, onnx_op
-from .string_table import LOOKUP_OPERATORS, passes_through, table_of
 from .tensors import nodes
 
 _STRING = "tensor(string)"

@@ -18,8 +18,7 @@ import numpy as np
 
 from tvmrt.option_syntax import option
 
-from ..dtype import DTYPES
-from ..float_to_int import to_integers
+from ..dtype import DTYPES, to_integers
 from ..op import OPS
 from ..sizes.bounds import MAX_EXACT, Sizes, bounds_of_cells, cells
 from ..sizes.extent import INT_MAX, Extent, Symbol, SymInt, is_unbounded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.dtype import to_integers
 
 BITS = 31
 _OFFSETS = range(-6, 7)  # offsets from the nearest factors that are tried

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.dtype import to_integers
 from tvmrt.compiler.ir.requantization import split_scale, thresholds
 
 from ...c.writer import FunctionWriter
