@@ -110,7 +110,7 @@ def rounded_tensors(model: onnx.ModelProto, reduced: frozenset[str]) -> Mapping[
 
     A node with a nested graph, a call of a function or a recurrent node is a network of layers.
     """
-    from tvmrt.compiler.frontend.onnx.check_ssa import name_of
+    from tvmrt.compiler.frontend.onnx.check_model import name_of
     from tvmrt.compiler.operator_key import functions_by_key, operator_name
 
     functions = functions_by_key(model)
@@ -129,7 +129,7 @@ def _inner_names(node: onnx.NodeProto, functions: Mapping[FunctionKey, Any]) -> 
 
     The compiler has refused functions that call themselves.
     """
-    from tvmrt.compiler.frontend.onnx.check_ssa import name_of
+    from tvmrt.compiler.frontend.onnx.check_model import name_of
     from tvmrt.compiler.frontend.onnx.model_functions import expand_call
     from tvmrt.compiler.frontend.onnx.tensors import subgraphs
     from tvmrt.compiler.operator_key import FunctionKey

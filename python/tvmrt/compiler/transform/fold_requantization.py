@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.fixed_point import float_scale
 from tvmrt.compiler.ir.quantized import INT8_TYPES, storage_range
 from tvmrt.compiler.ir.requantization import (
@@ -24,7 +23,7 @@ from tvmrt.compiler.ir.requantization import (
     requantize,
     thresholds,
 )
-from tvmrt.compiler.ir.value_users import ValueUsers
+from tvmrt.compiler.ir.value_users import ValueUsers, clamp_of
 
 from .channel_constants import per_channel
 from .dead_code import remove_dead_code

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
-from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.quantized import (
     dequantize_array,
     dequantize_of,
@@ -20,7 +19,7 @@ from tvmrt.compiler.ir.quantized import (
     storage_range,
 )
 from tvmrt.compiler.ir.sizes import upper_bound
-from tvmrt.compiler.ir.value_users import ValueUsers
+from tvmrt.compiler.ir.value_users import ValueUsers, clamp_of
 
 from .dead_code import remove_dead_code
 from .rewrite import at, first_of, rewrite

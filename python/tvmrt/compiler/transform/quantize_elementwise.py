@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value, integer_form
-from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.quantized import INT8_TYPES, is_per_tensor
-from tvmrt.compiler.ir.value_users import ValueUsers
+from tvmrt.compiler.ir.value_users import ValueUsers, clamp_of
 
 from .move_quantize import dequantizing
 from .quantize_matmuls import Bounds

@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Op, Trait, Value, integer_form
-from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.dtype import to_integers
 from tvmrt.compiler.ir.low_bit_types import widen_constants
 from tvmrt.compiler.ir.quantized import (
@@ -23,7 +22,7 @@ from tvmrt.compiler.ir.quantized import (
     storage_range,
 )
 from tvmrt.compiler.ir.sizes import symbols_of
-from tvmrt.compiler.ir.value_users import ValueUsers
+from tvmrt.compiler.ir.value_users import ValueUsers, clamp_of
 
 from .channel_constants import is_float_matmul, per_channel_f64
 from .move_quantize import dequantizing

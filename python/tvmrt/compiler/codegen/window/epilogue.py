@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Node, Value
-from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.program import Access, Step, pixel_stride
+from tvmrt.compiler.ir.value_users import clamp_of
 
 from ..c.formatting import times
 from ..c.writer import FunctionWriter, literal

@@ -20,7 +20,7 @@ from tvmrt.compiler.ir.sizes.assumptions import collect_assumptions
 from tvmrt.error import UnsupportedError
 
 from . import fixed_values
-from .check_ssa import check_ssa_form
+from .check_model import check_ssa_form
 from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .import_state import ImportRequest

@@ -27,9 +27,8 @@ from . import (
     sequences,
     string_tensors,
 )
-from .check_model import check_complete_model
+from .check_model import check_complete_model, name_of
 from .check_node import checked_import
-from .check_ssa import name_of
 from .context import NodeContext
 from .custom_operators import custom_importer
 from .device_fallback import emit_device_node

@@ -14,10 +14,10 @@ from onnx import helper
 
 from tvmrt.compiler.frontend.dims import MAX_DIM
 from tvmrt.compiler.ir import Node, Trait, Value
-from tvmrt.compiler.ir.clamp import comparison_of
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.sizes import SymInt, as_extent, lower_bound
+from tvmrt.compiler.ir.value_users import comparison_of
 from tvmrt.compiler.operator_key import operator_name
 
 from .context import NodeContext

@@ -18,7 +18,7 @@ from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
 from tvmrt.compiler.operator_key import FunctionKey, domain_of, functions_by_key
 from tvmrt.error import UnsupportedError
 
-from .check_ssa import name_of
+from .check_model import name_of
 from .model_file import opsets
 from .tensors import subgraphs
 

@@ -257,9 +257,6 @@ ROWS: dict[tuple[str, int], Row] = {
         f"{_CONV}, offset: any[N _ *O{{S}}], b?: any[M], mask?: any[N _ *O{{S}}]",
         f"{_GROUP}, offset_group: int 1..",
     ),
-    ("CausalConvWithState", 1): _row(
-        "x: any[N C L], w: any[C 1 K], b?: any[C], past?: any[N C K-1]"
-    ),
     ("ConvInteger", 1): _row(
         f"{_CONV}, x_zero_point?: any[*], w_zero_point?: any[*]",
         _GROUP,

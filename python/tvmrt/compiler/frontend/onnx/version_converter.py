@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tvmrt.compiler.frontend.dims import unused_name
 
-from .check_ssa import label
+from .check_model import label
 from .model_file import MIN_OPSET, OLDEST_OPSET
 from .tensors import constant_tensor, nodes, replace_nodes, subgraphs
 
