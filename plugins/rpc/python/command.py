@@ -8,7 +8,7 @@ import click
 
 from tvmrt.cli import console, options
 from tvmrt.cli.plugin_commands import PluginGroup
-from tvmrt.units import COUNT, SECONDS
+from tvmrt.units import COUNT
 
 ANYONE = "anyone who reaches this port can run code here"
 
@@ -42,21 +42,14 @@ def command() -> None:
 @click.option("--key", default="", help="Key that clients must give.")
 @click.option("--tracker", metavar="HOST:PORT", help="Tracker to register with under the key.")
 @click.option("--custom-addr", metavar="HOST", help="Address that the tracker gives to clients.")
-@click.option(
-    "--session-seconds", type=options.Quantity(SECONDS), default=0.0, metavar="TIME",
-    help="Maximum duration of a session: 90, 10min, 2h; 0: no limit.",
-)  # fmt: skip
-def server(
-    host: str, port: int, key: str, tracker: str | None, custom_addr: str | None,
-    session_seconds: float,
-) -> None:  # fmt: skip
+def server(host: str, port: int, key: str, tracker: str | None, custom_addr: str | None) -> None:
     """Serve remote calls of tvmrt and TVM clients, until Ctrl-C.
 
     A client with the key can run any code as the user of this command.
     """
     from tvmrt.rpc.server import Listener
 
-    listener = Listener(host, port, 0, tracker, key, custom_addr, session_seconds, click.echo)
+    listener = Listener(host, port, 0, tracker, key, custom_addr, click.echo)
     click.echo(f"serving at {host}:{listener.port}")
     if host not in ("127.0.0.1", "localhost", "::1") and not key:
         console.note(f"without --key {ANYONE}")

@@ -94,15 +94,6 @@ static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code)
 
 /* ---- arguments ---- */
 
-/* Check that a tensor is in the client's memory. Empty tensors without an address are allowed,
- * since they are never read. */
-static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
-  uint64_t bytes;
-  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
-  if (bytes == 0 && t->byte_offset == 0 && t->data == NULL) return 0;
-  return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, bytes);
-}
-
 /* Translate handles of the client into objects of this process, which are borrowed from the table.
  * Addresses other than NULL are not accepted. */
 static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
@@ -110,7 +101,7 @@ static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
   const uint64_t number = (uint64_t)value->v_int64;
   switch (code) {
     case kTVMDLTensorHandle:
-      return check_tensor(ep, value->v_handle);
+      return tvmrt__rpc_handles_check_tensor(&ep->handles, value->v_handle);
     case kTVMModuleHandle:
     case kTVMPackedFuncHandle:
       TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_find(&ep->handles, number, code, &object));

@@ -135,6 +135,14 @@ int tvmrt__rpc_handles_check(const tvmrt_rpc_handles* all, DLDevice device, cons
       (unsigned long long)bytes);
 }
 
+/* Empty tensors without an address are allowed, since they are never read. */
+int tvmrt__rpc_handles_check_tensor(const tvmrt_rpc_handles* all, const DLTensor* t) {
+  uint64_t bytes;
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
+  if (bytes == 0 && t->byte_offset == 0 && t->data == NULL) return 0;
+  return tvmrt__rpc_handles_check(all, t->device, t->data, t->byte_offset, bytes);
+}
+
 /* In any order, since each object retains what it needs. */
 void tvmrt__rpc_handles_free(tvmrt_rpc_handles* all) {
   size_t i;

@@ -38,6 +38,7 @@ int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uint
 /* Return 0 if the client may use these bytes. */
 int tvmrt__rpc_handles_check(const tvmrt_rpc_handles* all, DLDevice device, const void* data,
                              uint64_t byte_offset, uint64_t bytes);
+int tvmrt__rpc_handles_check_tensor(const tvmrt_rpc_handles* all, const DLTensor* t);
 
 void tvmrt__rpc_handles_free(tvmrt_rpc_handles* all);
 

@@ -122,14 +122,9 @@ static int free_data(tvmrt_rpc_endpoint* ep) {
 static int copy_among(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle};
   DLTensor* t = ep->args.tensors;
-  int i;
   TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
-  for (i = 0; i < 2; ++i) {
-    uint64_t bytes;
-    TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(&t[i], &bytes));
-    TVMRT_RETURN_IF_ERROR(
-        tvmrt__rpc_handles_check(&ep->handles, t[i].device, t[i].data, t[i].byte_offset, bytes));
-  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_check_tensor(&ep->handles, &t[0]));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_handles_check_tensor(&ep->handles, &t[1]));
   TVMRT_RETURN_IF_ERROR(TVMDeviceCopyDataFromTo(&t[0], &t[1], NULL));
   return tvmrt__rpc_write_null(&ep->reply);
 }

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -55,6 +56,9 @@ def texts(*values: str) -> bytes:
     return head + b"".join(struct.pack("<Q", len(v)) + v.encode() for v in values)
 
 
+INIT = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
+
+
 class Raw:
     """Client that sends and receives raw bytes."""
 
@@ -69,8 +73,7 @@ class Raw:
 
     def begin(self) -> Raw:
         """Begin the session."""
-        init = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
-        assert self.ask(init) == VOID
+        assert self.ask(INIT) == VOID
         return self
 
     def ask(self, data: bytes) -> bytes:
@@ -86,12 +89,32 @@ class Raw:
         return struct.unpack("<Q", answer[20:])[0]
 
 
+def client_with_key(port: int, key: str = KEY) -> socket.socket:
+    """Return a client that has sent the key and waits for the reply."""
+    text = f"client:{key}".encode()
+    sock = socket.create_connection(("127.0.0.1", port), timeout=60)
+    sock.sendall(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
+    return sock
+
+
+def trickle(sock: socket.socket) -> float:
+    """Send a byte now and then; return the seconds until the peer closes the connection."""
+    sock.settimeout(0.05)
+    start = time.monotonic()
+    with contextlib.suppress(ConnectionError):
+        while time.monotonic() < start + 60:
+            sock.sendall(b"[")
+            with contextlib.suppress(socket.timeout):
+                assert sock.recv(1) == b""
+                break
+    return time.monotonic() - start
+
+
 @contextlib.contextmanager
 def connected(port: int, key: str = KEY) -> Iterator[Raw]:
     """Connect to a server; `greeting` is the first word of its answer."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
-        client, text = Raw(sock), f"client:{key}".encode()
-        client.send(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
+    with client_with_key(port, key) as sock:
+        client = Raw(sock)
         client.greeting = client.read(4)
         if client.greeting == bytes.fromhex("71f20f00"):
             text = f"server:{KEY}".encode()

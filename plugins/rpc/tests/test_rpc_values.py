@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from rpc_case import VOID, FakeServer, packet, served, texts
+from rpc_case import INIT, VOID, FakeServer, packet, served, texts
 
 import tvmrt
 from tvmrt import rpc
@@ -76,9 +76,7 @@ INVALID = {
         b"no memory scope 'texture'",
     ),
     "event": (packet(99), b"Unknown event 99"),
-    "second start": (
-        packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4)), b"already been initialized"
-    ),
+    "second start": (INIT, b"already been initialized"),
     "nothing, then an event": (bytes(8) + packet(98), b"Unknown event 98"),
 }  # fmt: skip
 

@@ -80,7 +80,7 @@ def network():
 
 
 def _build_server(folder: Path, target: str, triple: str) -> Path:
-    """Build the RPC server for boards without Python and the runtime for the target."""
+    """Build the RPC server and the runtime for the target."""
     build = folder / "build"
     options = ["-Dpython=disabled", "-Dtests=disabled", "--buildtype=plain"]
     cross = ["--cross-file", str(ROOT / "packaging" / "cross" / f"{target}.ini")]
@@ -90,7 +90,7 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     plugins = {line.split()[1] for line in table if line and line[0] != "#"}
     files += [f"src_runtime/{name}" for name in sorted(plugins)]  # loaded from the runtime's folder
     subprocess.run(["ninja", "-C", str(build), *files], check=True)
-    (source,) = ROOT.glob("plugins/*/examples/server.c")
+    source = Path(__file__).with_name("rpc_server.c")
     library = build / "src_runtime"
     link = [f"-L{library}", "-ltvm_runtime", f"-Wl,-rpath,{library}", "-o", "server"]
     command = [f"{triple}-gcc", f"-I{ROOT / 'include'}", str(source), *link]
@@ -119,6 +119,7 @@ class Machines:
         with subprocess.Popen(
             [*command, str(self._built[target])],
             stdout=subprocess.PIPE, text=True, env={**os.environ, **variables},
+            cwd=self._built[target].parent,
         ) as program:  # fmt: skip
             try:
                 yield int(program.stdout.readline().split()[1])

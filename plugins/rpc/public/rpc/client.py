@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import struct
 import time
@@ -14,7 +15,7 @@ from tvmrt.runtime.module import Module
 from tvmrt.runtime.packed_func import PackedFunc, get_global_func
 
 from . import messages
-from .server import DUPLICATE, MAGIC, MAX_KEY_BYTES, MISMATCH, fork_session
+from .server import DUPLICATE, MAGIC, MAX_KEY_BYTES, MISMATCH, Server
 
 CONNECT_SECONDS = 60
 """For a server's answer; it may be busy with another client."""
@@ -96,13 +97,15 @@ class RPCSession:
 
 
 class LocalSession(RPCSession):
-    """Session with a copy of this process, to test remote code locally.
+    """Session with a copy of this process, to test remote code locally. It ends with this object.
 
     Functions that are registered before it begins can be called.
     """
 
     def __init__(self) -> None:
-        super().__init__(get_global_func("rpc.ClientSession")(fork_session()))
+        key = secrets.token_hex(16)
+        self._server = Server(port=0, key=key, silent=True)
+        super().__init__(connect("127.0.0.1", self._server.port, key)._module)
 
 
 def connect(

@@ -1,7 +1,7 @@
 """RPC server: one process listens, and one process per session serves its client.
 
-Clients are served one after the other. The listening process reads no more than their keys, and
-ends sessions whose time is over. A crash or an invalid packet ends only the session of that client.
+Clients are served one after the other. The listening process reads no more than their keys. A
+crash, an invalid packet or the end of its time ends only the session of that client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .files import SessionFolder
 from .messages import read_exactly, split_address
 from .registration import POLL_SECONDS, Registration
 
-__all__ = ["Listener", "Server", "fork_session"]
+__all__ = ["Listener", "Server"]
 
 MAGIC, DUPLICATE, MISMATCH = 0xFF271, 0xFF272, 0xFF273
 MAX_KEY_BYTES = 4096
@@ -47,7 +47,6 @@ class Listener:
         tracker_addr: str | tuple[str, int] | None = None,
         key: str = "",
         custom_addr: str | None = None,
-        session_seconds: float = 0.0,
         log: Callable[[str], object] = str,
     ) -> None:
         if not hasattr(os, "fork"):
@@ -58,7 +57,7 @@ class Listener:
             parts = (tracker_addr,) if isinstance(tracker_addr, str) else tracker_addr
             text = ":".join(map(str, parts))
             tracker_addr = split_address(text, "the tracker")
-        self._key, self._log, self._session_seconds = key, log, session_seconds
+        self._key, self._log = key, log
         self._socket = listen(host, port, port_end)
         self.host, self.port = host, self._socket.getsockname()[1]
         self._registration = (
@@ -83,9 +82,7 @@ class Listener:
 
     def _serve_client(self, stream: socket.socket) -> None:
         try:
-            seconds = self._read_key(stream, time.monotonic() + GREET_SECONDS)
-            limits = [s for s in (seconds, self._session_seconds) if 0 < s < 1e9]
-            self._run_session(stream, min(limits, default=None))
+            self._run_session(stream, self._read_key(stream, time.monotonic() + GREET_SECONDS))
         except (OSError, ValueError) as error:
             self._log(f"no session for a client: {error}")
 
@@ -104,49 +101,49 @@ class Listener:
         for option in options:
             if option.startswith("-timeout="):
                 with contextlib.suppress(ValueError):
-                    return float(option[9:])
+                    seconds = float(option[9:])
+                    return seconds if 0 < seconds < 1e9 else 0
         return 0
 
-    def _run_session(self, stream: socket.socket, seconds: float | None) -> None:
-        """Serve a client by a process, whose end of a socket pair closes when it ends."""
+    def _run_session(self, stream: socket.socket, seconds: float) -> None:
+        """Serve a client by a process, which SIGALRM ends when its time is over."""
         folder = SessionFolder()
         name = f"server:{self._key}".encode()
         stream.sendall(struct.pack("<ii", MAGIC, len(name)) + name)
         stream.settimeout(None)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        end, theirs = socket.socketpair()
         # until the process can be ended; an exception of a handler in fork() would be lost, too
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         process = os.fork()
         if process == 0:
             self.close()  # so that the tracker notices the end of the server
-            end.close()
-            _serve_session(stream, folder)
-        is_running = True
+            _serve_session(stream, folder, seconds)
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            theirs.close()
             self._log(f"session {process} has begun")
-            is_running = not select.select([end], [], [], seconds)[0]
+            status = _reap(process)
+        except BaseException:
+            os.kill(process, signal.SIGKILL)
+            status = _reap(process)
+            raise
         finally:
-            if is_running:
-                os.kill(process, signal.SIGKILL)
-            end.close()
-            self._log(f"session {process} {_reap(process)}")
+            self._log(f"session {process} {_describe_end(status)}")
             folder.close()
-        if is_running:
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
             stream.settimeout(1)
             text = struct.pack("<iiQ", 1, 11, len(OUT_OF_TIME)) + OUT_OF_TIME
             stream.sendall(struct.pack("<Qi", 4 + len(text), EXCEPTION) + text)
 
 
-def _serve_session(connection: socket.socket, folder: SessionFolder) -> NoReturn:
+def _serve_session(connection: socket.socket, folder: SessionFolder, seconds: float) -> NoReturn:
     """Serve a client in the forked process, then exit."""
     status = 1
     try:
         # The server ends its sessions at Ctrl-C; its handlers must not run here.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in (signal.SIGTERM, signal.SIGALRM):
+            signal.signal(each, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
         folder.register()
         get_global_func("rpc.ServerLoop")(connection.fileno())
@@ -156,27 +153,15 @@ def _serve_session(connection: socket.socket, folder: SessionFolder) -> NoReturn
         os._exit(status)
 
 
-def fork_session() -> int:
-    """Fork a process that serves one session; return the descriptor of its client."""
-    folder = SessionFolder()
-    ours, theirs = socket.socketpair()
-    process = os.fork()
-    if process == 0:
-        ours.close()
-        if os.fork() != 0:  # so that the client need not wait for the server
-            os._exit(0)
-        _serve_session(theirs, folder)
-    theirs.close()
-    os.waitpid(process, 0)
-    return ours.detach()
-
-
-def _reap(process: int) -> str:
-    """Wait for a session's process; return how it has ended."""
+def _reap(process: int) -> int:
+    """Wait for a session's process; return its exit status."""
     try:
-        _, status = os.waitpid(process, 0)
+        return os.waitpid(process, 0)[1]
     except ChildProcessError:  # this program ignores SIGCHLD
-        status = 0
+        return 0
+
+
+def _describe_end(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"was ended by signal {os.WTERMSIG(status)}"
     return "has ended" if status == 0 else "has ended, without a word of its client"
@@ -220,8 +205,6 @@ class Server:
         The address that the tracker gives to clients.
     silent
         Whether to discard the log; otherwise it goes to standard error.
-    session_seconds
-        Time of a session; 0: no limit.
 
     Attributes
     ----------
@@ -239,13 +222,11 @@ class Server:
         key: str = "",
         custom_addr: str | None = None,
         silent: bool = False,
-        session_seconds: float = 0.0,
     ) -> None:
         if is_proxy:
             raise ValueError("is_proxy must be False: tvmrt has no proxy; use ssh -R or a VPN")
         log = str if silent else (lambda line: print(line, file=sys.stderr, flush=True))
-        options = port_end, tracker_addr, key, custom_addr, session_seconds, log
-        listener = Listener(host, port, *options)
+        listener = Listener(host, port, port_end, tracker_addr, key, custom_addr, log)
         self.host, self.port = host, listener.port
         process = os.fork()
         if process == 0:
