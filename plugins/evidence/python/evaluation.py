@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tvmrt.cli.tolerance import Verdict
 from tvmrt.compiler.sdk.graph import Node, Value
 
 from . import integers
@@ -153,36 +153,34 @@ def _producers(value: Value, known: Mapping[Value, Any]) -> Iterator[Node]:
         yield node
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Largest difference of two tensors, what is allowed, and the share of other integers."""
-
-    error: float
-    allowed: float
-    share: float = 0.0
-
-    @property
-    def is_right(self) -> bool:
-        """Return whether the tensors agree."""
-        return self.error <= self.allowed and self.share <= MAX_SHARE
-
-
 STEPS = 2.0  # that an integer may differ by, where the network rounds floats
 MAX_SHARE = 0.02  # of the integers of a tensor that may differ
 ROUNDING = 2.0**-17  # of the largest element: sums of float32 in another order
 
 
-def compare(actual: np.ndarray, right: np.ndarray) -> Difference:
-    """Compare a tensor with its expected elements; if axes are permuted, both in sorted order."""
+def largest(array: np.ndarray) -> float:
+    """Return the largest finite magnitude of an array."""
+    wide = np.abs(array.astype(np.float64))
+    return float(wide[np.isfinite(wide)].max(initial=0.0))
+
+
+def compare(actual: np.ndarray, right: np.ndarray, allowed: float | None = None) -> Verdict:
+    """Compare a tensor with its expected elements; if axes are permuted, both in sorted order.
+
+    ``allowed``: the largest difference. None: that of one operator, in few elements of integers.
+    """
     if actual.shape != right.shape:
         actual, right = np.sort(actual, axis=None), np.sort(right, axis=None)
     a, b = (each.ravel().astype(np.float64) for each in (actual, right))
     equal = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         apart = np.where(equal, 0.0, np.abs(a - b))
-    apart[np.isnan(apart)] = np.inf
-    error = float(apart.max(initial=0.0))
-    if right.dtype.kind in "iub":
-        return Difference(error, STEPS, float(np.mean(apart > 0)) if apart.size else 0.0)
-    largest = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
-    return Difference(error, ROUNDING * largest + 1e-30)
+    error = float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))
+    problem = ""
+    if allowed is None and right.dtype.kind in "iub":
+        allowed, share = STEPS, float(np.mean(apart > 0)) if apart.size else 0.0
+        problem = f"differs in {share:.1%} of the elements" if share > MAX_SHARE else ""
+    elif allowed is None:
+        allowed = ROUNDING * largest(right) + 1e-30
+    problem = "differs" if error > allowed else problem
+    return Verdict(error, allowed, error / allowed if allowed else 0.0, problem)

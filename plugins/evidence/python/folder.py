@@ -60,13 +60,15 @@ def _further(
     declared = vectors.ranges(library.program, given)
     computed = bounds.error_bounds(graph, declared)
     errors = {row["node"]: row["error"] for row in computed["nodes"]}
+    steps = library.program.steps
+    nodes = {step: [n.name for n in graph.nodes if {*n.sources} & {*step.sources}]
+             for step in steps}  # fmt: skip
     compared = {}
     for tensor, digest in zip(tensors, recorded[0].digests):
-        nodes = [node.name for node in graph.nodes if {*node.sources} & {*tensor.nodes}]
-        error = max((errors.get(node, 0.0) for node in nodes), default=0.0)
-        text = f"error at most {error:.3g}" if tensor.kind == "f" else ""
-        symbol = library.sources.functions[tensor.step].symbol
-        compared[symbol] = ", ".join(filter(None, (_digest_text(digest), text)))
+        step, text = steps[tensor.step], _digest_text(digest)
+        if tensor.kind == "f":
+            text += f", error at most {max((errors[n] for n in nodes[step]), default=0.0):.3g}"
+        compared[step] = text
     proofs = {
         f"code/{name}": text
         for make in library.options.folder_files.values()
@@ -82,7 +84,7 @@ def _further(
         **_reference(graph, library.module_name),
         "bounds.json": documents.json_text(_rounded({"ranges": declared, **computed})),
         **dict(loops.files(loops.find_loops(texts), _cycles(request, library))),
-        **dict(trace.files(trace.trace_rows(library, graph, bool(proofs), compared),
+        **dict(trace.files(trace.trace_rows(library, nodes, bool(proofs), compared),
                            f"From nodes to lines: {library.module_name}")),
         **dict(documents.files(library.manifest, digests(sources), len(tensors), len(recorded))),
     }  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from io import StringIO
+from itertools import groupby
 from typing import Any
 
 COLUMNS = (
@@ -70,61 +70,49 @@ def _statements(chunk: Sequence[str], owners: Mapping[str, str], piece: str) -> 
             owner = piece
 
 
-def trace_rows(library: Any, graph: Any, proved: bool, exact: Mapping[str, str]) -> list[list[str]]:
-    """Return the rows of the matrix; ``exact``: by function, what its tensors are compared by."""
-    sources, program = library.sources, library.program
-    by_function = {function.symbol: function for function in sources.functions}
-    owners = {symbol: symbol for symbol in by_function}
-    offsets, at = {}, 0
-    users = defaultdict(list)
-    for buffer in sources.weight_buffers:
-        offsets[buffer], at = at, at + -(-buffer.nbytes // 16) * 16
-    for symbol, function in by_function.items():
-        for parameter in function.parameters:
-            if parameter.buffer in offsets:
-                users[sources.symbol_of(parameter.buffer)].append(symbol)
-    owners |= {weight: symbols[0] for weight, symbols in users.items()}
-    for step, function in zip(program.steps, sources.functions):
-        for word in (f"at_{step.name}", f"at_{step.name}_scratch"):
-            owners[word] = function.symbol
+def trace_rows(
+    library: Any, nodes: Mapping[Any, Sequence[str]], proved: bool, bounds: Mapping[Any, str]
+) -> list[list[str]]:
+    """Return the rows of the matrix.
+
+    Parameters
+    ----------
+    library
+        The compiled network.
+    nodes, bounds
+        By step: its nodes of the graph, and how its results are compared.
+    proved
+        Whether the code has proofs.
+    """
+    sources = library.sources
+    offsets = dict(zip(sources.weight_buffers, sources.flash_offsets()))
+    owners: dict[str, str] = {}
+    columns: dict[str, list[str]] = {}
+    for number, (step, function) in enumerate(zip(library.program.steps, sources.functions)):
+        symbol = function.symbol
+        weights = {
+            sources.symbol_of(p.buffer): offsets[p.buffer]
+            for p in function.parameters
+            if p.buffer in offsets
+        }
+        for word in (*weights, f"at_{step.name}", f"at_{step.name}_scratch"):
+            owners.setdefault(word, symbol)
+        columns[symbol] = [
+            symbol, "; ".join(step.sources), "; ".join(nodes[step]),
+            "; ".join(f"{name} +{offset}" for name, offset in weights.items()),
+            f"replay.c, operator {number}",
+            f"code/proof/run.sh {symbol.removeprefix(f'{sources.prefix}_')}" if proved else "",
+            bounds.get(step, ""),
+        ]  # fmt: skip
+    owners |= {symbol: symbol for symbol in columns}
     rows = []
     for name, text in sorted(sources.files.items()):
-        for first, last, owner in _ranges(line_owners(text, owners, name)):
-            function = by_function.get(owner)
-            columns = [""] * 7
-            if function is not None:
-                columns = _columns(library, graph, function, offsets, proved, exact)
-            piece = owner if function is None else "operator"
-            rows.append([name, str(first), str(last), piece, *columns])
+        last = 0
+        for owner, lines in groupby(line_owners(text, owners, name)):
+            first, last = last + 1, last + len(list(lines))
+            piece = "operator" if owner in columns else owner
+            rows.append([name, str(first), str(last), piece, *columns.get(owner, [""] * 7)])
     return rows
-
-
-def _ranges(owners: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    first = 0
-    for at in range(1, len(owners) + 1):
-        if at == len(owners) or owners[at] != owners[first]:
-            yield first + 1, at, owners[first]
-            first = at
-
-
-def _columns(
-    library: Any, graph: Any, function: Any, offsets: Mapping[Any, int], proved: bool,
-    exact: Mapping[str, str],
-) -> list[str]:  # fmt: skip
-    step = function.step
-    inside = {name for name in step.sources}
-    nodes = [node.name for node in graph.nodes if inside & {*node.sources}]
-    weights = [
-        f"{library.sources.symbol_of(p.buffer)} +{offsets[p.buffer]}"
-        for p in function.parameters
-        if p.buffer in offsets
-    ]
-    short = function.symbol.removeprefix(f"{library.sources.prefix}_")
-    return [
-        function.symbol, "; ".join(step.sources), "; ".join(nodes), "; ".join(weights),
-        f"replay.c, operator {library.program.steps.index(step)}",
-        f"code/proof/run.sh {short}" if proved else "", exact.get(function.symbol, ""),
-    ]  # fmt: skip
 
 
 def files(rows: Sequence[Sequence[str]], title: str) -> Iterator[tuple[str, str]]:

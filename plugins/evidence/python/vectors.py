@@ -13,7 +13,7 @@ from tvmrt.compiler.sdk.codegen import c_string, memory_pool_symbol
 from tvmrt.compiler.sdk.graph import Graph, Value
 from tvmrt.compiler.sdk.program import Access
 
-from .evaluation import ROUNDING, STEPS, OnnxNetwork, PlainEvaluation
+from .evaluation import ROUNDING, STEPS, OnnxNetwork, PlainEvaluation, largest
 
 FEW_MACS = 20_000_000  # networks with fewer multiply-adds get more vectors
 Arrays = dict[str, np.ndarray]
@@ -125,7 +125,7 @@ def make_vector(
         if tensor.output >= 0:
             right = outputs[tensor.output]
             drift = _distance(array, right)
-            least = STEPS if right.dtype.kind in "iub" else 16 * ROUNDING * _largest(right)
+            least = STEPS if right.dtype.kind in "iub" else 16 * ROUNDING * largest(right)
             allowed[tensor.output] = float(f"{max(least, 4 * drift):.3g}")
     return Vector(inputs, outputs, allowed, digests)
 
@@ -151,11 +151,6 @@ def _distance(array: np.ndarray | None, right: np.ndarray) -> float:
     return float(np.nan_to_num(apart, posinf=0.0).max())
 
 
-def _largest(array: np.ndarray) -> float:
-    wide = np.abs(array.astype(np.float64))
-    return float(wide[np.isfinite(wide)].max(initial=0.0))
-
-
 def _digest(tensor: VisibleTensor, array: np.ndarray | None, lowered: PlainEvaluation) -> str:
     dtype = tensor.access.dtype.numpy
     if array is None or not array.size or dtype.kind not in "iufb" or dtype == np.float16:
@@ -166,7 +161,7 @@ def _digest(tensor: VisibleTensor, array: np.ndarray | None, lowered: PlainEvalu
     wide = array.astype(np.float64)
     if not np.isfinite(wide).all():
         return "{REPLAY_NOTHING, 0, 0, 0, 0}"
-    allowed = STEPS + 1 if dtype.kind in "iub" else 2.0**-11 * _largest(array) + 1e-30
+    allowed = STEPS + 1 if dtype.kind in "iub" else 2.0**-11 * largest(array) + 1e-30
     return f"{{REPLAY_RANGE, 0, {wide.min():.5g}, {wide.max():.5g}, {allowed:.3g}}}"
 
 

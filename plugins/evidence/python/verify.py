@@ -16,7 +16,7 @@ from tvmrt.compiler.sdk.export import CFLAGS, find_compiler, run_compiler, scrat
 from tvmrt.compiler.sdk.graph import DTYPES
 from tvmrt.option_syntax import option
 
-from .evaluation import Difference, OnnxNetwork, compare
+from .evaluation import OnnxNetwork, compare
 from .folder import FORMAT, INDEX, SIGNATURE, digests
 from .signature import is_signed
 
@@ -129,9 +129,8 @@ def _check_tensors(folder: Path, about: Any, runs: Any) -> Iterator[TensorCompar
         for row, array in zip(about["tensors"], arrays):
             if row["output"] >= 0:
                 allowed = about["allowed"][vector][row["output"]]
-                difference = compare(array, outputs[row["output"]])
-                wide = Difference(difference.error, max(allowed, difference.allowed))
-                yield _compared(f"output of vector {vector}", row, wide)
+                verdict = compare(array, outputs[row["output"]], allowed)
+                yield _compared(f"output of vector {vector}", row, verdict)
         if network is not None:
             inputs = _inputs(folder, about, vector)
             yield from _by_nodes(network, about, inputs, arrays, vector)
@@ -157,10 +156,9 @@ def _check_reference(
         for number, right in enumerate(outputs):
             if number in rows:
                 k, row = rows[number]
-                found = compare(arrays[k], right)
                 allowed = 0.0 if row["exact"] else about["allowed"][vector][number]
-                difference = Difference(found.error, allowed)
-                yield _compared(f"reference, vector {vector}", row, difference)
+                verdict = compare(arrays[k], right, allowed)
+                yield _compared(f"reference, vector {vector}", row, verdict)
 
 
 def _inputs(folder: Path, about: Mapping[str, Any], vector: int) -> dict[str, np.ndarray]:
@@ -206,51 +204,35 @@ def _by_nodes(
             for name in names if node in row["nodes"] else ():
                 if sorted(shapes.get(name, ())) == sorted(row["shape"]):
                     tensors = {n: k for n, k in tensors.items() if k != number} | {name: number}
-    differences: dict[int, Difference] = {}
+    verdicts: dict[int, Verdict] = {}
 
     def replace(name: str, array: np.ndarray) -> np.ndarray:
         number = tensors.get(name)
         if number is None or arrays[number].dtype != array.dtype:
             return array
-        differences[number] = compare(arrays[number], array)
-        same = differences[number].is_right and arrays[number].shape == array.shape
+        verdicts[number] = compare(arrays[number], array)
+        same = verdicts[number].right and arrays[number].shape == array.shape
         return arrays[number] if same else array
 
     network.run(inputs, replace)
-    for number, difference in sorted(differences.items()):
-        if _is_other_form(number, rows, differences):
-            continue
-        yield _compared(f"vector {vector}", rows[number], difference)
+    for number, verdict in sorted(verdicts.items()):
+        is_other_form = "int" in rows[number]["dtype"] and _leads_to_right(number, rows, verdicts)
+        if verdict.right or not is_other_form:
+            yield _compared(f"vector {vector}", rows[number], verdict)
 
 
-def _is_other_form(number: int, rows: Any, differences: Mapping[int, Difference]) -> bool:
-    """Return whether integers differ from the network's tensor, but everything computed from them
-    is right: a clamp or a scale of the next layer is part of them."""
-    row = rows[number]
-    if differences[number].is_right or "int" not in row["dtype"] or not row["readers"]:
-        return False
-    return all(
-        (differences[each].is_right or _is_other_form(each, rows, differences))
-        if each in differences else _leads_to_right(each, rows, differences)
-        for each in row["readers"]
-    )  # fmt: skip
-
-
-def _leads_to_right(number: int, rows: Any, differences: Mapping[int, Difference]) -> bool:
+def _leads_to_right(number: int, rows: Any, verdicts: Mapping[int, Verdict]) -> bool:
+    """Return whether everything computed from a tensor is right. Integers may differ then: a clamp
+    or a scale of the next layer is part of them."""
     readers = rows[number]["readers"]
     return bool(readers) and all(
-        differences[each].is_right if each in differences
-        else _leads_to_right(each, rows, differences) for each in readers
+        (each in verdicts and verdicts[each].right)
+        or ((each not in verdicts or "int" in rows[each]["dtype"])
+            and _leads_to_right(each, rows, verdicts))
+        for each in readers
     )  # fmt: skip
 
 
-def _compared(part: str, row: Mapping[str, Any], difference: Difference) -> TensorComparison:
-    problem = "" if difference.is_right else "differs"
-    if difference.error <= difference.allowed and problem:
-        problem = f"differs in {difference.share:.1%} of the elements"
-    excess = difference.error / difference.allowed if difference.allowed else 0.0
-    verdict = Verdict(difference.error, difference.allowed, excess, problem)
-    nodes = ", ".join(row["nodes"])
-    return TensorComparison(
-        part, row["operator"], nodes, row["dtype"], tuple(row["shape"]), verdict
-    )
+def _compared(part: str, row: Mapping[str, Any], verdict: Verdict) -> TensorComparison:
+    nodes, shape = ", ".join(row["nodes"]), tuple(row["shape"])
+    return TensorComparison(part, row["operator"], nodes, row["dtype"], shape, verdict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.ir import ModuleBlob, Packaged, Vendor
@@ -160,10 +161,14 @@ class Sources:
     vendors: dict[str, Vendor] = field(default_factory=dict)
     packaged: dict[str, Packaged] = field(default_factory=dict)
 
+    def flash_offsets(self) -> list[int]:
+        """Return the offsets of the weights as C arrays, each aligned to 16 bytes, and the end."""
+        return list(accumulate((round_up(b.nbytes, 16) for b in self.weight_buffers), initial=0))
+
     @property
     def flash_bytes(self) -> int:
-        """Size of the weights as C arrays, each aligned to 16 bytes."""
-        return sum(round_up(b.nbytes, 16) for b in self.weight_buffers)
+        """Size of the weights as C arrays."""
+        return self.flash_offsets()[-1]
 
     def device_constant_symbols(self) -> dict[str, DeviceModuleConstant]:
         """Return the constants in device modules by their C symbols."""
