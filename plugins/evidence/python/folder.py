@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -30,33 +31,34 @@ def write_evidence(request: Any, model: Any, graph: Any, library: Any) -> None:
     it cannot be written, and ImportError without the package that signs.
     """
     _check(library)
-    texts = library.sources.files
-    headers = runtime_headers(texts.values(), library.target)
+    sources = library.sources.files
+    headers = runtime_headers(sources.values(), library.target)
     name, data = _network_bytes(model)
     network = _onnx_network(data) if name.endswith(".onnx") else None
     tensors = vectors.visible_tensors(library.program)
     given = _given(request, library.program)
     recorded = _vectors(given, library, tensors, graph, network)
-    files: dict[str, str | bytes] = {f"code/{each}": text for each, text in texts.items()}
-    files |= {f"code/include/{path}": text for path, text in headers.items()}
-    files |= {name: data, "replay.c": Path(__file__).with_name("replay.c").read_text()}
-    files["vectors/vectors.h"] = vectors.print_vectors(library, tensors, recorded)
+    texts = {f"code/{each}": text for each, text in sources.items()}
+    texts |= {f"code/include/{path}": text for path, text in headers.items()}
+    hashes = digests({name: data, **{n: t.encode() for n, t in texts.items()}})
+    texts["replay.c"] = Path(__file__).with_name("replay.c").read_text()
+    texts["vectors/vectors.h"] = vectors.print_vectors(library, tensors, recorded)
+    texts |= _further(request, given, library, graph, texts, tensors, recorded)
+    texts |= documents.files(library.manifest, hashes, len(tensors), len(recorded))
+    texts["vectors/tensors.json"] = documents.json_text(_described(library, tensors, recorded))
+    files = {name: data, **{n: t.encode() for n, t in texts.items()}}
     for number, vector in enumerate(recorded):
-        rows = [("input", vector.inputs), ("output", dict(enumerate(vector.outputs)))]
-        for kind, arrays in rows:
-            for key, array in enumerate(arrays.values()):
+        for kind, arrays in (("input", vector.inputs.values()), ("output", vector.outputs)):
+            for key, array in enumerate(arrays):
                 files[f"vectors/{number}.{kind}{key}.npy"] = _npy(array)
-    files["vectors/tensors.json"] = documents.json_text(_described(library, tensors, recorded))
-    files |= _further(request, given, library, graph, files, tensors, recorded)
     _write(Path(request.evidence), files, request.evidence_key)
 
 
 def _further(
-    request: Any, given: Any, library: Any, graph: Any, files: Mapping[str, Any], tensors: Any,
+    request: Any, given: Any, library: Any, graph: Any, code: Mapping[str, str], tensors: Any,
     recorded: Any,
 ) -> dict[str, str]:  # fmt: skip
-    """Return the files that describe the others."""
-    texts = {n: t for n, t in files.items() if n.endswith((".c", ".h"))}
+    """Return the files that describe the code."""
     declared = vectors.ranges(library.program, given)
     computed = bounds.error_bounds(graph, declared)
     errors = {row["node"]: row["error"] for row in computed["nodes"]}
@@ -74,19 +76,13 @@ def _further(
         for make in library.options.folder_files.values()
         for name, text in make(library).items()
     }
-    sources = {
-        n: t.encode() if isinstance(t, str) else t
-        for n, t in files.items()
-        if n.startswith(("code/", "network"))
-    }
     return {
         **proofs,
         **_reference(graph, library.module_name),
         "bounds.json": documents.json_text(_rounded({"ranges": declared, **computed})),
-        **dict(loops.files(loops.find_loops(texts), _cycles(request, library))),
+        **dict(loops.files(loops.find_loops(code), _cycles(request, library))),
         **dict(trace.files(trace.trace_rows(library, nodes, bool(proofs), compared),
                            f"From nodes to lines: {library.module_name}")),
-        **dict(documents.files(library.manifest, digests(sources), len(tensors), len(recorded))),
     }  # fmt: skip
 
 
@@ -197,10 +193,8 @@ def _described(library: Any, tensors: Any, recorded: Any) -> dict[str, Any]:
 
 
 def _npy(array: np.ndarray) -> bytes:
-    from io import BytesIO
-
     file = BytesIO()
-    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    np.save(file, np.ascontiguousarray(array), allow_pickle=False)
     return file.getvalue()
 
 
@@ -220,17 +214,16 @@ def digests(files: Mapping[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
 
 
-def _write(folder: Path, files: Mapping[str, str | bytes], key: Any) -> None:
-    data = {n: t if isinstance(t, bytes) else t.encode() for n, t in files.items()}
-    data[INDEX] = documents.json_text({"format": FORMAT, "sha256": digests(data)}).encode()
+def _write(folder: Path, files: dict[str, bytes], key: Any) -> None:
+    files[INDEX] = documents.json_text({"format": FORMAT, "sha256": digests(files)}).encode()
     if key is not None:
-        data[SIGNATURE] = sign(data[INDEX], Path(key))
+        files[SIGNATURE] = sign(files[INDEX], Path(key))
     old = json.loads((folder / INDEX).read_text()) if (folder / INDEX).is_file() else {}
     if folder.exists() and any(folder.iterdir()) and old.get("format") != FORMAT:
         raise FileExistsError(f"{folder} has other files; name a new folder for the evidence")
     for name in (*old.get("sha256", ()), SIGNATURE):
         (folder / name).unlink(missing_ok=True)
     with filling(folder) as aside:
-        for name, content in sorted(data.items()):
+        for name, content in sorted(files.items()):
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             (aside / name).write_bytes(content)

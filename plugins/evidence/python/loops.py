@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -82,15 +82,30 @@ def find_loops(files: Mapping[str, str]) -> list[Loop]:
 
 
 def _run(folder: Path) -> list[str]:
-    sources = [str(p) for p in (*sorted((folder / "code").glob("*.c")), folder / "main.c")]
-    includes = [f"-I{folder / part}" for part in (".", "code", "code/include")]
-    flags = [*CFLAGS, "-O1", "-include", "counter.h", "-DREPLAY_NO_MAIN", *includes]
-    program = folder / "loops"
-    run_compiler([*find_compiler(None), *flags, *sources, str(folder / "replay.c"), "-lm", "-o",
-                  str(program)], folder)  # fmt: skip
+    flags = (
+        "-O1",
+        "-include",
+        str(folder / "counter.h"),
+        "-DREPLAY_NO_MAIN",
+        str(folder / "main.c"),
+    )
+    program = build_replay(folder, folder, None, flags)
     done = subprocess.run([str(program)], capture_output=True, text=True, errors="replace",
                           check=False)  # fmt: skip
     return [] if done.returncode else done.stdout.splitlines()
+
+
+def build_replay(folder: Path, scratch: Path, cc: str | None, flags: Sequence[str]) -> Path:
+    """Return the program ``replay.c`` of a folder, built in another; ``flags``: also sources.
+
+    Raises CompileError.
+    """
+    sources = [folder / "replay.c", *sorted((folder / "code").glob("*.c"))]
+    includes = [f"-I{(folder / part).resolve()}" for part in (".", "code", "code/include")]
+    files, program = [str(each.resolve()) for each in sources], scratch / "replay"
+    command = [*find_compiler(cc), *CFLAGS, *flags, *includes, *files, "-lm", "-o", str(program)]
+    run_compiler(command, scratch)
+    return program
 
 
 def _with_counters(name: str, text: str, loops: list[Loop]) -> str:
@@ -126,10 +141,7 @@ def _closing(text: str, at: int) -> int:
 def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
     """Yield ``wcet.json`` and the annotations; ``cycles``: an estimate, or why there is none."""
     rows = [{k: v for k, v in vars(loop).items() if k != "is_do"} for loop in loops]
-    yield (
-        "wcet.json",
-        json_text({"cycles": cycles, "loops": rows}),
-    )
+    yield "wcet.json", json_text({"cycles": cycles, "loops": rows})
     lines = [
         f'loop "{loop.function}.L{loop.number}" bound: 0..{loop.most}; # {loop.file}:{loop.line}'
         for loop in loops
@@ -141,9 +153,5 @@ def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
         f'maxcount="{loop.most}" totalcount="{loop.total}"/></function>'
         for loop in loops
     ]
-    yield (
-        "loops.ffx",
-        "\n".join(
-            ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>", *lines, "</flowfacts>", ""]
-        ),
-    )
+    head = ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>"]
+    yield "loops.ffx", "\n".join([*head, *lines, "</flowfacts>", ""])

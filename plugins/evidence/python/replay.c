@@ -45,24 +45,11 @@ enum { REPLAY_GOES_ON = 0 };
 static int found_difference;
 
 static uint64_t load(const unsigned char* at, int bytes) {
-  uint8_t a;
-  uint16_t b;
-  uint32_t c;
-  uint64_t d;
-  switch (bytes) {
-    case 1:
-      memcpy(&a, at, sizeof a);
-      return a;
-    case 2:
-      memcpy(&b, at, sizeof b);
-      return b;
-    case 4:
-      memcpy(&c, at, sizeof c);
-      return c;
-    default:
-      memcpy(&d, at, sizeof d);
-      return d;
-  }
+  const uint16_t one = 1;
+  const int is_little = *(const unsigned char*)&one; /* the byte order of this machine */
+  uint64_t bits = 0;
+  for (int i = 0; i < bytes; ++i) bits = bits << 8 | at[is_little ? bytes - 1 - i : i];
+  return bits;
 }
 
 static double number(const replay_tensor* t, uint64_t bits) {

@@ -14,6 +14,7 @@ from tvmrt.compiler.sdk.graph import Graph, Value
 from tvmrt.compiler.sdk.program import Access
 
 from .evaluation import ROUNDING, STEPS, OnnxNetwork, PlainEvaluation, largest
+from .reference.code import bits_text
 
 FEW_MACS = 20_000_000  # networks with fewer multiply-adds get more vectors
 Arrays = dict[str, np.ndarray]
@@ -234,10 +235,5 @@ def _tensor_lines(tensors: Sequence[VisibleTensor], symbols: Mapping[int, str]) 
 
 
 def _bits(name: str, array: np.ndarray) -> str:
-    """Print an array by the bits of its elements, so that byte orders do not matter."""
-    size = array.dtype.itemsize
-    suffix = {4: "u", 8: "ull"}.get(size, "")
-    words = [f"{n}{suffix}" for n in np.ascontiguousarray(array).view(f"u{size}").ravel().tolist()]
-    lines = [", ".join(words[i : i + 10]) for i in range(0, len(words), 10)]
-    body = ",\n  ".join(lines or ["0"])
-    return f"static const uint{8 * size}_t {name}[] = {{\n  {body}\n}};"
+    bits = 8 * array.dtype.itemsize
+    return f"static const uint{bits}_t {name}[] = {{\n{bits_text(array)}\n}};"

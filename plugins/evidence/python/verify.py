@@ -6,21 +6,25 @@ import ctypes
 import json
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tvmrt.cli.tolerance import TensorComparison, Verdict
-from tvmrt.compiler.sdk.export import CFLAGS, find_compiler, run_compiler, scratch_folder
+from tvmrt.compiler.sdk.export import find_compiler, run_compiler, scratch_folder
 from tvmrt.compiler.sdk.graph import DTYPES
+from tvmrt.error import CompileError
 from tvmrt.option_syntax import option
 
 from .evaluation import OnnxNetwork, compare
 from .folder import FORMAT, INDEX, SIGNATURE, digests
+from .loops import build_replay
 from .signature import is_signed
 
 JUDGE = "the folder's files, its records and plain evaluations of the network"
+DUMP = ("-O2", "-DREPLAY_DUMP")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 SECONDS = 600
 
@@ -72,34 +76,16 @@ def _check_signature(folder: Path, options: Mapping[str, Any]) -> Iterator[Tenso
 
 def _check_code(folder: Path, cc: str | None) -> Iterator[TensorComparison]:
     with scratch_folder() as scratch:
-        program = _build(folder, scratch, cc, ("-O1", *SANITIZE), optional=True)
-        if program is not None:
+        with suppress(CompileError):  # this compiler may have no sanitizers
+            program = build_replay(folder, scratch, cc, ("-O1", *SANITIZE))
             yield _run("replay with sanitizers", [str(program)])
-        program, dump = _build(folder, scratch, cc, ("-O2", "-DREPLAY_DUMP")), scratch / "dump"
+        dump, program = scratch / "dump", build_replay(folder, scratch, cc, DUMP)
         yield _run("replay", [str(program), str(dump)])
         about = json.loads((folder / "vectors" / "tensors.json").read_text())
         runs = list(_read_dump(about, dump.read_bytes() if dump.is_file() else b""))
         yield from _check_tensors(folder, about, runs)
         if not (folder / "reference" / "missing.txt").is_file():
             yield from _check_reference(folder, scratch, about, runs, cc)
-
-
-def _build(
-    folder: Path, scratch: Path, cc: str | None, flags: tuple[str, ...], optional: bool = False
-) -> Any:
-    command = find_compiler(cc)
-    program = scratch / "replay"
-    sources = [folder / "replay.c", *sorted((folder / "code").glob("*.c"))]
-    includes = [f"-I{(folder / part).resolve()}" for part in (".", "code", "code/include")]
-    files = [str(each.resolve()) for each in sources]
-    arguments = [*command, *CFLAGS, *flags, *includes, *files, "-lm", "-o", str(program)]
-    try:
-        run_compiler(arguments, scratch)
-    except Exception:
-        if optional:
-            return None
-        raise
-    return program
 
 
 def _run(name: str, command: list[str]) -> TensorComparison:

@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import Any
 
+import numpy as np
+
 from tvmrt.compiler.sdk.graph import Node, Value
 
 # Functions that print nodes, by operator: each prints the body of one C function.
@@ -36,6 +38,13 @@ def flat(places: Sequence[str], shape: Sequence[int]) -> str:
 def c_type(value: Value) -> str:
     """Return the C type of elements; computed float32 tensors have one that may be wider."""
     return "real" if value.dtype.name == "float32" and not value.is_constant else value.dtype.c
+
+
+def bits_text(array: np.ndarray) -> str:
+    """Return the elements of a C array by their bits, so that byte orders do not matter."""
+    bits = np.ascontiguousarray(array).reshape(-1)
+    words = list(map(hex, bits.view(f"u{bits.itemsize}").tolist())) or ["0"]
+    return ",\n".join(", ".join(words[i : i + 8]) for i in range(0, len(words), 8))
 
 
 class NodeCode:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from tvmrt.compiler.sdk.codegen import identifier
 from tvmrt.compiler.sdk.graph import Extent, Graph, Node, Value
 
 from . import movement, pointwise, products, recurrent, reductions  # noqa: F401 (they register)
-from .code import PRINTERS, NodeCode, c_type
+from .code import PRINTERS, NodeCode, bits_text, c_type
 from .quantised import Layer, find_layers, print_layer
 
 HELPERS = Path(__file__).with_name("helpers.h")
@@ -95,10 +93,8 @@ def _header(names: dict[Value, str], name: str) -> str:
     lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
     for value, constant in names.items():
         if value.is_constant:
-            lines += [
-                f"extern const {_union(value, name, constant)};",
-                f"#define {constant} {name}_{constant}.of",
-            ]
+            lines.append(f"extern const {_union(value, name, constant)};")
+            lines.append(f"#define {constant} {name}_{constant}.of")
     lines += [
         "",
         "/* Computes all tensors. inputs and outputs are arrays of the network's element types, in",
@@ -123,12 +119,9 @@ def _constants(graph: Graph, names: dict[Value, str], name: str) -> str:
     parts.append(f'#include "{name}_reference.h"\n')
     for value, constant in names.items():
         if value.is_constant:
-            bits = np.ascontiguousarray(value.data).reshape(-1)
-            items = bits.view(f"u{bits.itemsize}").tolist() or [0]
-            rows = [", ".join(map(hex, items[i : i + 8])) for i in range(0, len(items), 8)]
             own = f"{name}_{constant}"
             parts.append(f"\n/* {_comment(value.name)}: {value.type} */\n")
-            parts.append(f"const union {own} {own} = {{{{\n" + ",\n".join(rows) + "}};\n")
+            parts.append(f"const union {own} {own} = {{{{\n{bits_text(value.data)}}}}};\n")
     return "".join(parts)
 
 
