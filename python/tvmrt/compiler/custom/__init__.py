@@ -8,13 +8,7 @@ gets operators by ``tvmrt.compile(operators=...)``, by installed wheels, or in a
 from tvmrt.compiler.ir import TensorType, Value
 
 from .bodies import C, OpenCL
-from .catalogue import (
-    Catalogue,
-    OperatorSource,
-    gather,
-    installed_operators,
-    load_operators,
-)
+from .catalogue import Catalogue, OperatorSource, gather, installed_operators, load_operators
 from .composed import Composed, composed
 from .graph_builder import GraphBuilder
 from .kernel import Kernel

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
 from tvmrt.compiler.ir.custom import enter_operator, evaluate_graph
 
 from .graph_builder import GraphBuilder
+from .operand import check_inputs, types_of
 from .operator import Operator
+from .scalars import REQUIRED, add_defaults
 
 # Operators that the thread is expanding, outermost first.
 _expanding: ContextVar[tuple[Composed, ...]] = ContextVar("expanding", default=())
@@ -50,13 +52,7 @@ class Composed(Operator):
 
         Raises ValueError when the function raises, or returns something other than tensors.
         """
-        least = len(self.inputs) - len(self.optional)
-        if not least <= len(types) <= len(self.inputs):
-            count = str(least) if not self.optional else f"{least} to {len(self.inputs)}"
-            raise ValueError(f"inputs: expected {count}, the node has {len(types)}")
-        for parameter, type in zip(self.inputs, types):
-            if type is None and parameter not in self.optional:
-                raise ValueError(f"input {parameter} is missing")
+        check_inputs(self.inputs, self.optional, types)
         outside = _expanding.get()
         if self in outside:
             names = [*map(str, outside), str(self)]
@@ -84,20 +80,11 @@ class Composed(Operator):
         self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
     ) -> list[np.ndarray] | None:
         """Evaluate the inner graph in numpy; None if an inner operator cannot be evaluated."""
-        types = [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
-        inside = self.inside(types, self._values(attrs))
+        inside = self.inside(types_of(arrays), self._values(attrs))
         return evaluate_graph(inside, [a for a in arrays if a is not None])
 
     def _values(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        for key in attrs:
-            if key not in self.defaults:
-                names = ", ".join(self.defaults) or "none"
-                raise ValueError(f"attribute {key} is not declared; the operator takes {names}")
-        values = {**self.defaults, **attrs}
-        for key, value in values.items():
-            if value is inspect.Parameter.empty:
-                raise ValueError(f"attribute {key} is missing; give it, or declare a default")
-        return values
+        return add_defaults("attribute", self.defaults, attrs)
 
 
 def composed(
@@ -124,12 +111,14 @@ def composed(
 def _parameters(function: Callable[..., Any], name: str) -> Any:
     """Return names of inputs and of optional inputs, and attributes with their defaults."""
     inputs, optional, defaults = [], [], {}
+    empty = inspect.Parameter.empty
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if parameter.kind is parameter.KEYWORD_ONLY:
-            defaults[parameter.name] = parameter.default
+            given = parameter.default
+            defaults[parameter.name] = REQUIRED if given is empty else given
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             inputs.append(parameter.name)
-            if parameter.default is not parameter.empty and parameter.default is not None:
+            if parameter.default is not empty and parameter.default is not None:
                 raise ValueError(
                     f"operator {name}: input {parameter.name} has the default "
                     f"{parameter.default!r}; optional inputs default to None, attributes come "

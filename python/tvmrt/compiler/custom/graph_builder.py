@@ -65,16 +65,15 @@ class GraphBuilder:
         """Return a constant tensor; the array is not copied."""
         return constant(np.asarray(array), name)
 
-    def output(self, name: str, value: Value, dtype: Any = None) -> None:
+    def output(self, name: str, value: Any, dtype: Any = None) -> None:
         """Make a value an output; ``dtype`` float16 or bfloat16 converts it."""
         if name in self._importer.graph.output_names:
             raise ValueError(
                 f"output {name}: the graph already has an output of this name; rename it"
             )
-        result = self._value(value, name, f"output {name}")
-        if result is None:
+        value = self._value(value, name, f"output {name}")
+        if value is None:
             raise ValueError(f"output {name} is None; give a value of the graph")
-        value = result
         wanted = value.dtype.name if dtype is None else _element_type(dtype, f"output {name}")
         if value.dtype.name != wanted:
             self._importer.builder.sources = (name,)

@@ -15,7 +15,7 @@ from tvmrt.compiler.ir.sizes.undecided import describe_symbols
 from tvmrt.option_syntax import option
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
-from .operand import Tensor, bind_types, check_operands, convert_to_half, widen
+from .operand import Tensor, bind_types, check_operands, convert_to_half, types_of, widen
 from .operator import Operator
 from .scalars import Scalar, bind_scalars, parse_scalars
 
@@ -202,7 +202,7 @@ class Kernel(Operator):
         """
         if self.reference is None:
             return None
-        types = _types_of(arrays)
+        types = types_of(arrays)
         expected = self.result_types(types, scalars)
         own = [None if a is None else a.copy() for a in arrays]  # the body may change them
         y = self.call(
@@ -224,7 +224,7 @@ class Kernel(Operator):
         self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
     ) -> list[np.ndarray] | None:
         """Evaluate the Python body for the attributes of an ONNX node."""
-        scalars = self._scalars_of(attrs, _types_of(arrays))
+        scalars = self._scalars_of(attrs, types_of(arrays))
         return self.evaluate(arrays, bind_scalars(self.scalars, scalars))
 
     def call_for(
@@ -272,10 +272,6 @@ class Kernel(Operator):
             "scalar_types": " ".join(s.type.name for s in self.scalars),
             "scalars": [float(value) for value in call.scalars.values()],
         }
-
-
-def _types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
-    return [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
 
 
 def _is_shape(shape: Any) -> bool:

@@ -89,6 +89,24 @@ def check_operands(
         raise ValueError("an optional input cannot precede a required one")
 
 
+def check_inputs(
+    names: Sequence[str], optional: Sequence[str], given: Sequence[TensorType | None]
+) -> None:
+    """Raise ValueError if a node has a wrong number of inputs, or lacks one."""
+    least = len(names) - len(optional)
+    if not least <= len(given) <= len(names):
+        count = f"{least} to {len(names)}" if optional else str(least)
+        raise ValueError(f"inputs: expected {count}, the node has {len(given)}")
+    for name, type in zip(names, given):
+        if type is None and name not in optional:
+            raise ValueError(f"input {name} is missing")
+
+
+def types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
+    """Return the types of arrays; None for an input that is left out."""
+    return [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+
+
 def bind_types(
     inputs: Sequence[Tensor],
     types: Mapping[str, Sequence[str]],
@@ -98,15 +116,10 @@ def bind_types(
 
     Raises ValueError for a wrong number of inputs and for an element type that does not fit.
     """
-    least = sum(not i.optional for i in inputs)
-    if not least <= len(given) <= len(inputs):
-        count = str(least) if least == len(inputs) else f"{least} to {len(inputs)}"
-        raise ValueError(f"inputs: expected {count}, the node has {len(given)}")
+    check_inputs([i.name for i in inputs], [i.name for i in inputs if i.optional], given)
     bound: dict[str, str] = {}
     for operand, type in zip(inputs, given):
         if type is None:
-            if not operand.optional:
-                raise ValueError(f"input {operand.name} is missing")
             continue
         allowed = types.get(operand.type, (operand.type,))
         name = type.dtype.name
@@ -159,11 +172,8 @@ def _half_source(value: Value | None) -> Value | None:
     if value is None or value.producer is None or not value.producer.has(Trait.CONVERTS):
         return None
     source = value.producer.inputs[0]
-    return (
-        source
-        if source is not None and source.dtype.is_half and value.dtype.name == "float32"
-        else None
-    )
+    is_half = source is not None and source.dtype.is_half and value.dtype.name == "float32"
+    return source if is_half else None
 
 
 def _to_half(builder: Builder, value: Value, to: str) -> Value:

@@ -99,17 +99,23 @@ def bind_scalars(scalars: tuple[Scalar, ...], values: Mapping[str, Any]) -> tupl
 
     Raises ValueError for an undeclared parameter, and for a missing one without default.
     """
-    declared = {s.name for s in scalars}
+    bound = add_defaults("scalar", {s.name: s.default for s in scalars}, values)
+    return tuple(s.convert(bound[s.name]) for s in scalars)
+
+
+def add_defaults(
+    kind: str, defaults: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the values and the defaults of parameters of a kind, such as "scalar", by name.
+
+    Raises ValueError for an undeclared parameter, and for a missing one without default.
+    """
     for name in values:
-        if name not in declared:
-            names = ", ".join(s.name for s in scalars) or "none"
-            raise ValueError(f"scalar {name} is not declared; the operator takes {names}")
-    bound = []
-    for scalar in scalars:
-        value = values.get(scalar.name, scalar.default)
+        if name not in defaults:
+            names = ", ".join(defaults) or "none"
+            raise ValueError(f"{kind} {name} is not declared; the operator takes {names}")
+    bound = {**defaults, **values}
+    for name, value in bound.items():
         if value is REQUIRED:
-            raise ValueError(
-                f"scalar {scalar.name} is missing; give it, or declare a default for it"
-            )
-        bound.append(scalar.convert(value))
-    return tuple(bound)
+            raise ValueError(f"{kind} {name} is missing; give it, or declare a default for it")
+    return bound
