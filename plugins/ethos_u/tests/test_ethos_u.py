@@ -197,8 +197,6 @@ def test_tensors_with_own_base_addresses_are_not_copied(tmp_path):
 @pytest.mark.slow
 def test_a_board_runs_it_without_the_header_of_the_driver(two_regions, tmp_path):
     board = BOARDS["cortex-m55"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is missing")
     built, feeds, _ = two_regions
     found = built.run(feeds)
     (tmp_path / "answers.h").write_text(answers_header(built.device.calls, built.places))

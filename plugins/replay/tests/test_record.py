@@ -105,8 +105,6 @@ def replay(network, dump, *arguments: str, image=None, capsys=None) -> tuple[int
 )
 def test_board_record_matches_the_host(board, kind, images, tmp_path, capsys):
     machine, digits = BOARDS[board], DIGITS / f"digits_{kind}.onnx"
-    if machine.missing_tool():
-        pytest.skip(f"{machine.missing_tool()} is not installed")
     options = {**C, "target": board, "profile": True, "record": True}
     tvmrt.compile(digits, **options).export(tmp_path / "net.tar")
     library = build_library(tmp_path / "net.tar", machine, tmp_path / "net", STRICT_SMALL)

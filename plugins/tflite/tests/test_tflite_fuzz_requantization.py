@@ -186,8 +186,6 @@ def test_levels_of_hosts(level, dtype):
 @pytest.mark.parametrize("target", sorted(BOARDS))
 def test_boards(target, dtype, tmp_path):
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     for seed, level in enumerate(("-O2", "-Os", "-O1")):
         net = Branches(seed, dtype, 4)
         library = tvmrt.compile(

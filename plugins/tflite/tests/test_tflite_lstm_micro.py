@@ -95,8 +95,6 @@ def test_layer_missing_in_tflite_micro_equals_litert():
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "riscv32"])
 def test_boards_get_the_same(target, tmp_path):
     build = Build("gcc", "-O2", "plain", target)
-    if build.missing_tool():
-        pytest.skip(f"{build.missing_tool()} is not installed")
     names = {case.replace(" ", "_"): case for case in CASES}
     networks = ManyNetworks(
         {name: lstm(case) for name, case in names.items()},

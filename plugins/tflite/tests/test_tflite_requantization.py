@@ -88,8 +88,6 @@ def network(first_shift: int, relu: bool, rounding: str) -> Layers:
 def test_requantized_layers_match_exact_integers(first_shift, relu, rounding, target, tmp_path):
     pytest.importorskip("ai_edge_litert")
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     net = network(first_shift, relu, rounding)
     if rounding == "reference":
         for found, right in zip(litert_runs(net.data(), [net.feeds])[0], net.golden):

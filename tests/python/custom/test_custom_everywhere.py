@@ -47,8 +47,6 @@ def test_archive_of_sources_is_complete(tmp_path):
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_firmware_runs_both_kinds(tmp_path, target):
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     library = tvmrt.compile(
         network(), target=target, interface_api="c", unpacked_api=True, module_name="net"
     )

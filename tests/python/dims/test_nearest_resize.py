@@ -218,8 +218,6 @@ def test_sizes_that_keep_the_aspect_ratio(known, policy, tmp_path):
 def test_dynamic_sizes_on_boards(target, tmp_path):
     """Run every rule by the C of an archive, built with the board's compiler."""
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     library = compiled(RULES, target=target, interface_api="c", module_name="net")
     runs = [{"x": np.arange(n, dtype=np.float32), "like": np.zeros(o, np.float32)} for n, o in HARD]
     runs = [(sizes_of(library, inputs), inputs) for inputs in runs]

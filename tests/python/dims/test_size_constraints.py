@@ -299,8 +299,6 @@ def test_a_limit_of_a_size_counts_as_a_scalar(limit):
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_derived_sizes_on_boards(target, tmp_path):
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     model, rng = encoder_decoder(), np.random.default_rng(15)
     dims = {"batch": (1, 2), "height": (4, 16), "width": (4, 16)}
     library = tvmrt.compile(model, dims=dims, target=target, interface_api="c", module_name="net")

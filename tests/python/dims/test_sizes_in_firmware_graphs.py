@@ -318,8 +318,6 @@ def test_a_changed_byte_of_the_graph_is_never_a_fault(firmware, tmp_path):
 )
 def test_every_size_is_right_on_the_board(target, name, tmp_path):
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     case = KEYWORD if name == "keyword" else CASES[name]
     model, rng = case.make(), np.random.default_rng(5)
     library = compiled(model, case.dims, target)

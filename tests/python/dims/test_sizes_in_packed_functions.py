@@ -116,8 +116,6 @@ def test_tensors_of_wrong_rank_or_capacity_are_refused(decoder):
 
 def test_every_size_is_right_on_a_board(tmp_path):
     board, case = BOARDS["cortex-m4"], CASES["perceptron"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     model = case.make()
     library = tvmrt.compile(model, dims=case.dims, target="cortex-m4", module_name="net")
     library.export(tmp_path / "net.tar")

@@ -86,8 +86,6 @@ CHOSEN = [
 def test_every_size_is_right_on_the_board(target, name, tmp_path):
     """Large and small sizes alternate in one image; every second one runs in slices."""
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     make, case, closes, pools = NETWORKS[name]
     model, rng = make(), np.random.default_rng(5)
     library = tvmrt.compile(

@@ -358,8 +358,6 @@ def test_float_sizes_in_firmware_graphs(firmware, tmp_path):  # noqa: F811
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_float_sizes_on_boards(target, tmp_path):
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     d, y = detector_transform(48)
     model = d.model({"x": (FLOAT, [1, 3, "h", "w"])}, {y: FLOAT})
     dims, runs = {"h": (20, 60), "w": (20, 60)}, images(FIRMWARE_SIZES[:3])

@@ -13,8 +13,6 @@ import tvmrt
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
 def test_the_archive_runs_on_the_board(board, digits, images, golden, tmp_path):
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     options = {"interface_api": "c", "unpacked_api": True, "module_name": "digits"}
     tvmrt.compile(digits, target=board.target, **options).export(tmp_path / "net.tar")
     warnings = "-Os -ffreestanding -Wall -Wextra -Werror -Wconversion"

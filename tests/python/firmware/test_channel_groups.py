@@ -110,8 +110,6 @@ def network():
 def test_bits_are_those_of_onnxruntime(target, tmp_path):
     ort = pytest.importorskip("onnxruntime")
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     net, inputs = network()
     library = tvmrt.compile(
         net, target=target, interface_api="c", unpacked_api=True, module_name="net"

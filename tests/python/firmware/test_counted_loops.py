@@ -57,12 +57,6 @@ int main(void) {
 _LOOP = re.compile(r"\b(?:for|while) \(|\bdo \{")
 
 
-@pytest.fixture(autouse=True)
-def tools():
-    if tool := BOARD.missing_tool():
-        pytest.skip(f"{tool} is not installed")
-
-
 @pytest.mark.parametrize("level", ["-Os", "-O2"])
 def test_conditions_after_counted_loops_are_kept(level, tmp_path):
     (tmp_path / "loops.c").write_text(SUMS + ROUNDS)

@@ -58,8 +58,6 @@ def network(channels: int = 5, size: int = 6, classes: int = 4):
 def test_a_network_runs_on_the_processor(target, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     board = MORE_BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     assert tuple(flag for flag in board.flags if flag != OWN_LOOPS) == FIRMWARE[target]
     net, feeds = network()
     expected = onnxruntime.InferenceSession(net.SerializeToString()).run(None, feeds)

@@ -42,8 +42,6 @@ def test_functions_compile_without_warnings_and_need_little_stack(
 ):
     board = BOARDS[target]
     monkeypatch.setenv("CCACHE_DISABLE", "1")  # only objects are cached, not stack reports
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     compiled(name, target).export(tmp_path / "net.tar")
     flags = " ".join(["-Os", "-ffreestanding", *STRICT, "-fstack-usage", "-fcallgraph-info"])
     build_library(tmp_path / "net.tar", board, tmp_path / "net", flags)

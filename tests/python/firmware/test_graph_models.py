@@ -62,8 +62,6 @@ def program_text(summary) -> str:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_published_network_by_its_graph(name, params, tmp_path):
     board = boards.BOARDS["cortex-m4"]
-    if board.missing_tool() is not None:
-        pytest.skip(f"{board.missing_tool()} is not installed")
     with np.load(MODELS / f"{name}.npz") as data:
         arrays = dict(data)
     library = tvmrt.compile(

@@ -74,8 +74,6 @@ def compile_graph(path, **options):
 def test_the_archive_runs_on_the_board(name, target, params, images, golden, tmp_path):
     digits = DIGITS / f"digits_{name}.onnx"
     board = boards.BOARDS[target]
-    if board.missing_tool() is not None:
-        pytest.skip(f"{board.missing_tool()} is not installed")
     library = tvmrt.compile(
         digits, target=target, executor="graph", module_name="digits", params=params
     )

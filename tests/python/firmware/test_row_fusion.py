@@ -332,8 +332,6 @@ def test_float_row_fusion_is_bit_identical(name, tmp_path):
     ],
 )
 def test_row_fusion_on_a_board_stays_within_the_stated_stack(name, target, bytes_of, tmp_path):
-    if boards.BOARDS[target].missing_tool():
-        pytest.skip(f"{boards.BOARDS[target].missing_tool()} is not installed")
     inputs, expected = example(network(name))
     bytes_ = bytes_of(name, target)
     library = compile_within(network(name), bytes_, target, pools={"sram": bytes_})
@@ -352,8 +350,6 @@ void move(tvmrt_row_fusion_progress *at, int32_t kept, uint8_t *place) {
 def test_rows_are_copied_with_few_calls(target, tmp_path):
     """memcpy() of a small C library copies single bytes."""
     board = boards.BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     (tmp_path / "moves.c").write_text(MOVES)
     command = [f"{board.tool}-gcc", "--specs=picolibc.specs", *board.flags, "-std=c99", "-Os"]
     command += [f"-I{folder}" for folder in tvmrt.libinfo.find_include_path()]
@@ -367,8 +363,6 @@ def test_rows_are_copied_with_few_calls(target, tmp_path):
 @pytest.mark.slow
 def test_row_fusion_cost_matches_the_plan(tmp_path):
     board = boards.BOARDS["riscv32"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     inputs, _ = example(network("branches"))
     plans = plans_of("branches", board.target)
     taken = []

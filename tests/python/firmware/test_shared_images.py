@@ -144,8 +144,6 @@ def test_the_archive_has_a_module_a_network_and_makes_one_library(images, golden
 
 def test_an_image_runs_on_a_board(images, golden, tmp_path):
     board = boards.BOARDS["cortex-m4"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     tvmrt.compile_together({"a": F32, "b": INT8}, **PLAIN).export(tmp_path / "image.tar")
     library = boards.build_library(tmp_path / "image.tar", board, tmp_path / "net")
     text = program_text(["a", "b"], "c", files=("images.bin", "results.bin"))
@@ -211,8 +209,6 @@ def text_bytes(board: boards.Board, sources: list[Path], net: Path) -> int:
 
 def test_networks_share_the_code_of_their_kernels(tmp_path):
     board = boards.BOARDS["cortex-m4"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     image = tvmrt.compile_together({"a": INT8, "b": INT8}, **PLAIN)
     image.export(tmp_path / "image.tar")
     unpack(tmp_path / "image.tar", tmp_path / "net")

@@ -104,8 +104,6 @@ def test_rows_equal_exact_integers(bounds, tmp_path):
 )
 def test_rows_on_boards_equal_exact_integers(target, bounds, tmp_path):
     board = BOARDS[target]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     sums, pairs, expected, text = case(bounds, 400)
     types = {"int32_t sums": sums, "int32_t pairs": pairs, "uint8_t expected": expected}
     arrays = "\n".join(

@@ -179,8 +179,6 @@ def exact_sum(own: np.ndarray, other: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("channels", [12, 9])
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "riscv32", "rv32imac_zve32x"])
 def test_boards_equal_the_quantized_multiplier(target, channels, tmp_path):
-    if BOARDS[target].missing_tool():
-        pytest.skip(f"{BOARDS[target].missing_tool()} is not installed")
     net, expected = layers(channels)
     library = tvmrt.compile(
         net.model(), target=target, interface_api="c", module_name="net", **FIXED
@@ -195,8 +193,6 @@ def test_boards_equal_the_quantized_multiplier(target, channels, tmp_path):
 @pytest.mark.slow
 def test_fixed_point_takes_as_many_instructions_as_float_scales(tmp_path):
     board = BOARDS["cortex-m4"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     counts = []
     for i, options in enumerate((FIXED, {})):
         net, _ = layers(32)

@@ -122,8 +122,6 @@ def test_a_small_decoder_has_its_embedding_once(tmp_path):
 
 def test_board_stores_the_table_once(tmp_path):
     board = BOARDS["cortex-m4"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     model = network("gemm", 3)
     options = {"target": "cortex-m4", "runtime": "crt", "executor": "aot", "interface_api": "c"}
     library = tvmrt.compile(model, **options)

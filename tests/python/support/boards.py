@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from archives import unpack
+from tools import need
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,9 @@ static uint32_t stack_used(void) {
 def build_library(
     archive: Path, board: Board, folder: Path, cflags: str | None = None, cc: str | None = None
 ) -> Path:
-    """Unpack an archive into ``folder``, run its Makefile, and return the library's path."""
+    """Unpack an archive into ``folder``, run its Makefile, and return the library's path. Skip the
+    test without the compiler."""
+    need(board.compiler)
     folder.mkdir(parents=True, exist_ok=True)
     unpack(archive, folder)
     command = ["make", "-s"] + ([f"CFLAGS={cflags}"] if cflags else [])

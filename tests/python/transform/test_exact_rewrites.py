@@ -219,8 +219,6 @@ def on_host(model, feeds, folder, **options) -> dict[str, np.ndarray]:
 
 def on_board(model, feeds, folder) -> dict[str, np.ndarray]:
     board = BOARDS["cortex-m4"]
-    if board.missing_tool():
-        pytest.skip(f"{board.missing_tool()} is not installed")
     library = tvmrt.compile(model, target=board.target, interface_api="c", unpacked_api=True,
                             module_name="net")  # fmt: skip
     return run_network(board, library, feeds, folder).outputs
