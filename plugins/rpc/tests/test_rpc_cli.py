@@ -82,7 +82,7 @@ def test_missing_tracker_is_reported_at_once(library, capsys):
         assert app.run(["run", str(library), "--random", *where]) == app.CANNOT
     assert capsys.readouterr().err.splitlines() == [
         f"tvmrt: error: no tracker answers at {place}; start 'tvmrt rpc tracker' there, or check "
-        "the address",
+        "the address"
     ]
 
 

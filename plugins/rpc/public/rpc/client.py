@@ -109,11 +109,7 @@ class LocalSession(RPCSession):
 
 
 def connect(
-    url: str,
-    port: int,
-    key: str = "",
-    session_timeout: float = 0,
-    enable_logging: bool = False,
+    url: str, port: int, key: str = "", session_timeout: float = 0, enable_logging: bool = False
 ) -> RPCSession:
     """Return a session with a server.
 
@@ -196,11 +192,7 @@ class TrackerSession:
         return metadata
 
     def request(
-        self,
-        key: str,
-        priority: int = 1,
-        session_timeout: float = 0,
-        max_retry: int = 5,
+        self, key: str, priority: int = 1, session_timeout: float = 0, max_retry: int = 5
     ) -> RPCSession:
         """Wait for a free server and return a session with it.
 

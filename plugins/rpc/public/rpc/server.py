@@ -54,9 +54,9 @@ class Listener:
         if len(key) > 100 or key != "".join(key.split()):
             raise ValueError("a key must have at most 100 characters and no spaces")
         if tracker_addr:
-            parts = (tracker_addr,) if isinstance(tracker_addr, str) else tracker_addr
-            text = ":".join(map(str, parts))
-            tracker_addr = split_address(text, "the tracker")
+            if not isinstance(tracker_addr, str):
+                tracker_addr = ":".join(map(str, tracker_addr))
+            tracker_addr = split_address(tracker_addr, "the tracker")
         self._key, self._log = key, log
         self._socket = listen(host, port, port_end)
         self.host, self.port = host, self._socket.getsockname()[1]

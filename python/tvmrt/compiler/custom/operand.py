@@ -108,9 +108,7 @@ def types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
 
 
 def bind_types(
-    inputs: Sequence[Tensor],
-    types: Mapping[str, Sequence[str]],
-    given: Sequence[TensorType | None],
+    inputs: Sequence[Tensor], types: Mapping[str, Sequence[str]], given: Sequence[TensorType | None]
 ) -> dict[str, str]:
     """Return element types by the type names of the declaration.
 
