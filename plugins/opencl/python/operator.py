@@ -63,7 +63,7 @@ def lower(graph: Graph) -> None:
             continue
         if (record := kernel_record(node)) is not None:
             types = text_of_types([v.type for v in node.outputs])
-            attrs = {**record.opencl_attributes(call_of(node)), "types": types}
+            attrs = {**record.opencl.attributes(call_of(node)), "types": types}
         else:
             kernel = Kernel(node)
             KERNELS.get(node.op, pointwise)(kernel, node)

@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 from boards import BOARDS, run_network
-from custom_case import compiled, example, kernel, onnx_model, times
+from custom_case import branches, compiled, example, kernel, onnx_model, times
 from onnx import helper
 
 import tvmrt
@@ -56,12 +56,8 @@ def test_firmware_runs_both_kinds(tmp_path, target):
 
 @pytest.mark.parametrize("condition", [True, False])
 def test_in_branches_and_functions_of_a_model(tmp_path, condition):
-    end = [helper.make_tensor_value_info("t", 1, [3])]
-    branches = [
-        helper.make_graph([helper.make_node(op, ["x"], ["t"], domain=domain)], "branch", [], end)
-        for op, domain in (("F", "local"), ("Neg", ""))
-    ]
-    node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    end = helper.make_tensor_value_info("t", 1, [3])
+    node = helper.make_node("If", ["c"], ["y"], **branches({"F": "local", "Neg": ""}, end))
     feeds = {"x": np.array([1, 2, 3], np.float32), "c": np.array(condition)}
     model = onnx_model([node], feeds, {"y": "f4"}, versions={"d": 1, "local": 1})
     own = helper.make_node("Op", ["a"], ["b"], domain="d")

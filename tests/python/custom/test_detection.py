@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from custom_case import compiled, example, onnx_model, run
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import tvmrt
 
@@ -34,20 +34,12 @@ def reference_result(head: np.ndarray) -> tuple[np.ndarray, int]:
     reach = 0.5 / (1 + np.exp(-cells[3:5]))
     boxes = np.concatenate([centre - reach, centre + reach]).T.astype(np.float32)
     scores = (cells[0] ** 0.6 * cells[5:].max(axis=0) ** 0.4).astype(np.float32)
-    limits = [
-        numpy_helper.from_array(np.array(SCALARS["most"], np.int64), "most"),
-        numpy_helper.from_array(np.array(SCALARS["overlap"], np.float32), "overlap"),
-        numpy_helper.from_array(np.array(SCALARS["threshold"], np.float32), "threshold"),
-    ]
-    names = ["boxes", "scores", *(each.name for each in limits)]
-    graph = helper.make_graph(
-        [helper.make_node("NonMaxSuppression", names, ["kept"])], "judge",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names[:2]],
-        [helper.make_tensor_value_info("kept", TensorProto.INT64, None)], limits,
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    session = ort.InferenceSession(model.SerializeToString())
-    (kept,) = session.run(None, {"boxes": boxes[None], "scores": scores[None, None]})
+    feeds = {"boxes": boxes[None], "scores": scores[None, None]}
+    types = {"most": np.int64, "overlap": np.float32, "threshold": np.float32}
+    limits = {name: np.array(SCALARS[name], dtype) for name, dtype in types.items()}
+    node = helper.make_node("NonMaxSuppression", [*feeds, *limits], ["kept"])
+    model = onnx_model([node], feeds, {"kept": "i8"}, limits)
+    (kept,) = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
     chosen = kept[:, 2]
     expected = np.zeros((SCALARS["most"], 6), np.float32)
     kinds = cells[5:].argmax(axis=0)

@@ -73,7 +73,7 @@ def test_sizes_and_options_of_an_opencl_body_are_functions_of_the_node():
     own = kernel(opencl=body, scalars={"group": "int"})
     g.add(own, g.input("x", (5, 10)), group=32)
     (node,) = g.graph().nodes
-    attrs = own.opencl_attributes(call_of(node))
+    attrs = own.opencl.attributes(call_of(node))
     assert (attrs["global_size"], attrs["local_size"]) == ([64, 2], [32, 1])
     assert (attrs["build_options"], attrs["function"]) == ("-DSIZE=50", "f_f32")
     assert (attrs["scalar_types"], attrs["scalars"]) == ("int", [32])

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from custom_case import EXAMPLES, onnx_model
+from custom_case import EXAMPLES, branches, onnx_model
 from onnx import helper, save
 
 # y = x + b; without b, y = x + MISSING.
@@ -67,13 +67,9 @@ def test_networks_are_compared_with_the_references_of_their_operators(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("missing", "wrong"), [("0.0f", False), ("9.0f", True)])
 def test_nodes_of_branches_and_functions_have_a_reference(tmp_path, missing, wrong):
-    ends = [helper.make_empty_tensor_value_info("z")]
-    branches = [
-        helper.make_graph([helper.make_node(op, ["x"], ["z"], domain=domain)], "b", [], ends)
-        for op, domain in (("Shift", "d"), ("Relu", ""))
-    ]
+    parts = branches({"Shift": "d", "Relu": ""}, helper.make_empty_tensor_value_info("z"))
     nodes = [
-        helper.make_node("If", ["c"], ["h"], then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node("If", ["c"], ["h"], **parts),
         helper.make_node("Wrap", ["h"], ["y"], domain="f"),
     ]
     inputs = {"x": np.ones(4, np.float32), "c": np.array(True)}

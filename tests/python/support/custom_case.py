@@ -57,6 +57,16 @@ def onnx_model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
+def branches(domains: Mapping[str, str], result: onnx.ValueInfoProto) -> dict[str, onnx.GraphProto]:
+    """Return the branches of an ``If`` with one operator each, which reads x; operators and their
+    domains in order."""
+    graphs = [
+        helper.make_graph([helper.make_node(op, ["x"], [result.name], domain=d)], "b", [], [result])
+        for op, d in domains.items()
+    ]
+    return {"then_branch": graphs[0], "else_branch": graphs[1]}
+
+
 BODY = """
 static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {
   (void)t;

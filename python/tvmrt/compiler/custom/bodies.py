@@ -54,11 +54,12 @@ class Call:
         return next(type.dtype.name for type in self.operands if type is not None)
 
 
-def missing_function(choice: Choice, call: Call) -> str | None:
-    """Return the type and layout that a table has no function for; None if it has one."""
+def missing_function(field: str, choice: Choice, call: Call) -> str | None:
+    """Return that a table has no function for a type and layout; None if it has one."""
     if not isinstance(choice, Mapping) or {call.dtype, (call.dtype, call.layout)} & set(choice):
         return None
-    return f"{call.dtype} in layout {call.layout}" if call.layout else call.dtype
+    kind = f"{call.dtype} in layout {call.layout}" if call.layout else call.dtype
+    return f"{field}: {call.operator.name} declares no function for {kind}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,11 @@ class OpenCL:
     build_options: str | Callable[..., str] = ""
 
     def attributes(self, call: Call) -> dict[str, Any]:
-        """Return a device's attributes for a node; raise ValueError naming an invalid field."""
+        """Return the attributes of a node for a device, except for the outputs' types.
+
+        Raises ValueError naming the field: an invalid size, a local size that does not divide the
+        global one, a function that is not in the source.
+        """
         total = _sizes("opencl.global_size", self.global_size, call)
         local = (
             [] if self.local_size is None else _sizes("opencl.local_size", self.local_size, call)
@@ -149,6 +154,8 @@ class OpenCL:
             "build_options": str(options),
             "global_size": total,
             "local_size": local,
+            "scalar_types": " ".join(s.type.name for s in call.operator.scalars),
+            "scalars": [float(value) for value in call.scalars.values()],
             **self._images(self.function_for(call)),
         }
 

@@ -17,7 +17,7 @@ from tvmrt.option_syntax import option
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
 from .operand import Tensor, bind_types, check_operands, convert_to_half, types_of, widen
 from .operator import Operator
-from .scalars import Scalar, bind_scalars, parse_scalars
+from .scalars import bind_scalars, parse_scalars
 
 _kernels = count(1)
 
@@ -82,7 +82,7 @@ class Kernel(Operator):
             self.types = {key: tuple(allowed) for key, allowed in (types or {}).items()}
             check_operands(inputs, outputs, self.types)
             names = {o.name for o in (*inputs, *outputs)}
-            self.scalars: tuple[Scalar, ...] = parse_scalars(scalars or {}, names)
+            self.scalars = parse_scalars(scalars or {}, names)
         except ValueError as problem:
             raise ValueError(f"operator {self.name}: {problem}") from None
         self._check_fields(
@@ -142,8 +142,8 @@ class Kernel(Operator):
             self.c.scratch_bytes(call)
             if self.c_refusal(call) is None:
                 self.c.function_for(call)
-        if self.opencl_refusal(call) is None:
-            self.opencl_attributes(call)
+        if self.opencl is not None and self.opencl_refusal(call) is None:
+            self.opencl.attributes(call)
 
     def result_types(
         self, types: Sequence[TensorType | None], scalars: Sequence[Any]
@@ -245,8 +245,7 @@ class Kernel(Operator):
                 f"c: {self.name} has no C body for the CPU; declare one, or compile for a device "
                 f"that takes the operator, without {option('device_fallback')}"
             )
-        missing = missing_function(self.c.function, call)
-        return missing and f"c.function: {self.name} declares no function for {missing}"
+        return missing_function("c.function", self.c.function, call)
 
     def opencl_refusal(self, call: Call) -> str | None:
         """Return None if there is an OpenCL body for a node, else the reason."""
@@ -257,21 +256,7 @@ class Kernel(Operator):
             return f"opencl: {self.name} has dynamic dimensions here ({chosen})"
         if any(type is not None and type.size == 0 for type in call.operands):
             return f"opencl: {self.name} has an empty tensor here, which needs no device"
-        missing = missing_function(self.opencl.function, call)
-        return missing and f"opencl.function: {self.name} declares no function for {missing}"
-
-    def opencl_attributes(self, call: Call) -> dict[str, Any]:
-        """Return the attributes of a node for a device, except for the outputs' types.
-
-        Raises ValueError naming the field: an invalid size, a local size that does not divide the
-        global one, a function that is not in the source.
-        """
-        assert self.opencl is not None  # else opencl_refusal() returns a reason
-        return {
-            **self.opencl.attributes(call),
-            "scalar_types": " ".join(s.type.name for s in self.scalars),
-            "scalars": [float(value) for value in call.scalars.values()],
-        }
+        return missing_function("opencl.function", self.opencl.function, call)
 
 
 def _is_shape(shape: Any) -> bool:

@@ -11,6 +11,8 @@ from tvmrt.compiler.ir.sizes.undecided import deciding_by
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
 
+from .scalars import Scalar
+
 
 class UnsupportedNode(Exception):
     """Raised by a declaration's functions if the operator does not support a node.
@@ -28,6 +30,7 @@ class Operator:
     """
 
     UnsupportedNode = UnsupportedNode
+    scalars: tuple[Scalar, ...] = ()  # of kernels
 
     def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
         if not name.isidentifier():

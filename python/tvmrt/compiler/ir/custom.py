@@ -23,7 +23,7 @@ class Record(Protocol):
 
     Records of ``custom`` nodes also have: ``inputs`` and ``outputs`` (names, layouts),
     ``result_types`` and ``evaluate`` for the operator below, ``call_for`` to describe one node,
-    the C body ``c``, and ``c_refusal``, ``opencl_refusal``, ``opencl_attributes``.
+    the C body ``c``, and ``c_refusal``, ``opencl_refusal``, ``opencl.attributes``.
     """
 
     name: str  # qualified: "domain::Name"
