@@ -59,7 +59,8 @@ def main() -> None:
     net = plain_processes.load(options.network)
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, net.inputs[0].shape[1:])), np.float32)
-    expected = plain_processes.calls(net, images)
+    parts = plain_processes.shares(images, options.cores)
+    expected = plain_processes.results(net, parts)
 
     # Background work of a worker needs its core: statistics of its own calls take a twelfth of it
     # while a network computes, the heartbeat of fifty times a second a hundredth.
@@ -75,11 +76,11 @@ def main() -> None:
         Client(cluster) as client,
     ):
         everywhere = client.scatter(net, broadcast=True)
-        parts = client.scatter(plain_processes.shares(images, options.cores))
+        scattered = client.scatter(parts)
         client.run(plain_processes.warm, net)  # and the modules that tasks name are imported
 
         def one_round() -> list[Rate]:
-            found, rates = predict(client, everywhere, parts)
+            found, rates = predict(client, everywhere, scattered)
             np.testing.assert_array_equal(found, expected)
             return rates
 

@@ -66,6 +66,12 @@ def shares(rows: np.ndarray, cores: int, each: int = 4) -> list[np.ndarray]:
     return np.array_split(rows, cores * each)
 
 
+def results(net: tvmrt.Network, parts: list[np.ndarray]) -> np.ndarray:
+    """Return the results of parts as a cluster computes them: to the last bit, a row's result may
+    depend on the rows of its call."""
+    return np.concatenate([calls(net, part) for part in parts])
+
+
 def _work(network: str, rows: np.ndarray, begin: Any, results: Any) -> None:
     net = warm(load(network))
     begin.wait()

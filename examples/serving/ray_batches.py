@@ -41,15 +41,13 @@ class Predictor:
         }
 
 
-def predict(
-    net: tvmrt.Network, inputs: Any, rows: int, cores: int
-) -> tuple[np.ndarray, list[Rate]]:
+def predict(net: tvmrt.Network, inputs: Any, cores: int) -> tuple[np.ndarray, list[Rate]]:
     """Return the results of all inputs, in their order, and the rate of each actor, from its first
     batch to its last: the way between batches is in it, that actors start is not."""
     results = inputs.map_batches(
         Predictor,
         fn_constructor_args=[net],
-        batch_size=rows,
+        batch_size=None,  # each part of the inputs is a batch
         compute=ray.data.ActorPoolStrategy(size=cores),
         num_cpus=1,
     )
@@ -77,15 +75,15 @@ def main() -> None:
     shape = net.inputs[0].shape
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, shape[1:])), np.float32)
-    expected = plain_processes.calls(net, images)
+    parts = plain_processes.shares(images, options.cores)
+    expected = plain_processes.results(net, parts)
 
     ray.init(num_cpus=options.cores, log_to_driver=False, include_dashboard=False)
     ray.data.DataContext.get_current().execution_options.preserve_order = True
-    parts = plain_processes.shares(images, options.cores)
     inputs = ray.data.from_numpy(parts).materialize()
 
     def cluster() -> list[Rate]:
-        found, rates = predict(net, inputs, len(parts[0]), options.cores)
+        found, rates = predict(net, inputs, options.cores)
         np.testing.assert_array_equal(found, expected)
         return rates
 
