@@ -31,11 +31,16 @@ def find_include_path() -> list[str]:
 def own_include_path() -> str:
     """Return tvmrt's include folder, without reading the plug-ins. FileNotFoundError if it is
     neither in the package nor in a source tree around it."""
-    for root in (PACKAGE, _SOURCE_ROOT):
-        folder = os.path.join(root, "include")
-        if os.path.isfile(os.path.join(folder, "tvm", "runtime", "c_backend_api.h")):
+    folders = (os.path.join(root, "include") for root in (PACKAGE, _SOURCE_ROOT))
+    return _first_with("tvm/runtime/c_backend_api.h", "C headers", *folders)
+
+
+def _first_with(name: str, what: str, *folders: str) -> str:
+    """Return the first folder that has a file or a folder of this name."""
+    for folder in folders:
+        if os.path.exists(os.path.join(folder, name)):
             return folder
-    raise FileNotFoundError(f"the C headers are missing from {PACKAGE}; install the package again")
+    raise FileNotFoundError(f"the {what} are missing from {PACKAGE}; install the package again")
 
 
 def _plugin_folders() -> Iterator[str]:
@@ -53,49 +58,25 @@ def _plugin_folders() -> Iterator[str]:
 
 
 def find_firmware_path() -> str:
-    """Return the folder with the sources and build files for microcontrollers.
+    """Return the folder with the sources and build files for microcontrollers. FileNotFoundError if
+    it is neither in the package nor in a source tree around it.
 
     It has ``src_backend`` and ``src_runtime/firmware``. Of an installed package it is also a CMake
     package, a Zephyr module and a Meson subproject; a clone has these files in ``packaging``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is neither in the package nor the source tree around it.
     """
-    for root in (os.path.join(PACKAGE, "firmware"), _SOURCE_ROOT):
-        if os.path.isdir(os.path.join(root, "src_backend")):
-            return root
-    raise FileNotFoundError(
-        f"the sources for microcontrollers are missing from {PACKAGE}; install the package again"
-    )
+    folders = (os.path.join(PACKAGE, "firmware"), _SOURCE_ROOT)
+    return _first_with("src_backend", "sources for microcontrollers", *folders)
 
 
 def find_cmake_path() -> str:
-    """Return the folder with the CMake package of the firmware libraries.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is neither in the package nor the source tree around it.
-    """
+    """Return the folder with the CMake package of the firmware libraries. Raises the error of
+    :func:`find_firmware_path`."""
     root = find_firmware_path()
     return os.path.join(root, "packaging" if root == _SOURCE_ROOT else "", "cmake")
 
 
 def find_boards_path() -> str:
     """Return the folder ``boards``: start-up code and memory of the boards emulated by QEMU.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is neither in the package nor the source tree around it.
-    """
-    for root in (
-        os.path.join(PACKAGE, "firmware"),
-        os.path.join(_SOURCE_ROOT, "examples", "firmware"),
-    ):
-        folder = os.path.join(root, "boards")
-        if os.path.isfile(os.path.join(folder, "serve.c")):
-            return folder
-    raise FileNotFoundError(f"the boards are missing from {PACKAGE}; install the package again")
+    FileNotFoundError if it is neither in the package nor in a source tree around it."""
+    roots = (os.path.join(PACKAGE, "firmware"), os.path.join(_SOURCE_ROOT, "examples", "firmware"))
+    return _first_with("serve.c", "boards", *(os.path.join(root, "boards") for root in roots))

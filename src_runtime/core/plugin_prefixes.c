@@ -7,7 +7,6 @@
 #include <tvm/runtime/plugin.h>
 
 #include "../base/error.h"
-#include "../base/stream.h"
 #include "../platform/files.h"
 #include "../platform/loading.h"
 #include "../platform/threads.h"
@@ -122,15 +121,19 @@ static void read_path(void) {
   }
 }
 
+int tvmrt__append_own_folder(tvmrt_buf* out, const void* address) {
+  const char* path = tvmrt__library_of(address);
+  char* real = path == NULL ? NULL : tvmrt__real_path(path);
+  int rc = 0;
+  if (real != NULL) rc = tvmrt__buf_append(out, real, (size_t)(tvmrt__file_name(real) - real));
+  free(real);
+  return rc;
+}
+
 static void read_files(void) {
-  /* the address of any object in this library identifies its file */
-  const char* own = tvmrt__library_of(kFile);
   tvmrt_buf folder = {NULL, 0, 0};
   read_path();
-  if (own == NULL) return;
-  if (tvmrt__buf_append(&folder, own, (size_t)(tvmrt__file_name(own) - own)) == 0) {
-    read_folder(&folder);
-  }
+  if (tvmrt__append_own_folder(&folder, kFile) == 0 && folder.size != 0) read_folder(&folder);
   tvmrt__buf_free(&folder);
 }
 

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "../base/stream.h"
+
 typedef enum tvmrt_prefix_state {
   TVMRT_PREFIX_NEW,
   TVMRT_PREFIX_LOADING, /* accessed with the loading lock, so only by its owner */
@@ -22,6 +24,9 @@ typedef struct tvmrt_prefix {
 
 /* The first row; reads the files on the first call. */
 tvmrt_prefix* tvmrt__prefixes(void);
+/* Append the folder of the library that contains an address, with its separator: nothing if it has
+ * no file. A link to the library may be in another folder, which has none of its plug-ins. */
+TVMRT_SDK int tvmrt__append_own_folder(tvmrt_buf* out, const void* address);
 /* The row with the longest prefix of a name, NULL if there is none. */
 tvmrt_prefix* tvmrt__prefix_find(const char* name);
 

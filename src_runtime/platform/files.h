@@ -20,6 +20,8 @@
 
 /* The file name: the part of a path after its last separator; the path itself if it has none. */
 TVMRT_SDK const char* tvmrt__file_name(const char* path);
+/* A copy of a file's path without symbolic links, for free(); NULL if there is no such file. */
+TVMRT_SDK char* tvmrt__real_path(const char* path);
 
 /* Open for reading bytes; create a file that must not exist yet, errno EEXIST if it does. */
 FILE* tvmrt__open_to_read(const char* path);

@@ -21,6 +21,9 @@ const char* tvmrt__file_name(const char* path) {
   return slash == NULL ? path : slash + 1;
 }
 
+/* Absolute. NULL also if memory is exhausted. */
+char* tvmrt__real_path(const char* path) { return realpath(path, NULL); }
+
 /* NULL with errno. "b" matters on other systems only. */
 FILE* tvmrt__open_to_read(const char* path) { return fopen(path, "rb"); }
 

@@ -26,6 +26,9 @@ const char* tvmrt__file_name(const char* path) {
   return name;
 }
 
+/* Links are rare there, and kept. */
+char* tvmrt__real_path(const char* path) { return _strdup(path); }
+
 /* errno for the error of a Windows function; rare errors map to EIO. */
 static void set_errno(void) {
   switch (GetLastError()) {

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "../core/plugin_prefixes.h"
 #include "../modules/module.h"
 #include "../platform/threads.h"
 #include "registry.h"
@@ -197,19 +198,11 @@ int tvmrt__plugin_enter_again(const char* name) {
   return p == NULL ? 0 : enter_plugin(p, p->path);
 }
 
-/* The folder of this library, with its '/'; nothing if the library is part of the program. */
-static int own_folder(tvmrt_buf* out) {
-  /* The address of any object in this library identifies its file. */
-  const char* own = tvmrt__library_of(&loaded);
-  if (own == NULL) return 0;
-  return tvmrt__buf_append(out, own, (size_t)(tvmrt__file_name(own) - own));
-}
-
 /* In search order. */
 int tvmrt__plugin_folders(tvmrt_buf* out) {
   const char* folders = getenv("TVMRT_DEVICE_PATH");
   tvmrt_buf own = {NULL, 0, 0};
-  int rc = own_folder(&own);
+  int rc = tvmrt__append_own_folder(&own, &loaded);
   /* Before the library's folder, so that a user's plug-in overrides an installed one. */
   if (rc == 0 && folders != NULL && folders[0] != '\0') {
     rc = tvmrt__buf_printf(out, "%s%c", folders, TVMRT_PATH_SEPARATOR);

@@ -12,6 +12,7 @@ from pathlib import Path
 import libraries
 import pytest
 
+import tvmrt
 from tvmrt.compiler.devices.skeleton import write_skeleton
 
 ROOT = Path(__file__).parents[3]
@@ -76,6 +77,12 @@ def test_build_without_plugins_omits_their_runtime_parts(tree, tmp_path):
     refused = _set_up(tree, tmp_path / "other", "-Dplugins=nobody")
     assert refused.returncode != 0
     assert "there is no folder plugins/nobody with a meson.build" in refused.stdout
+
+
+def test_link_to_the_runtime_finds_the_plugins_of_its_folder(tmp_path):
+    (library,) = tvmrt.libinfo.find_lib_path()
+    (tmp_path / "linked.so").symlink_to(library)
+    assert _has(tmp_path / "linked.so", "runtime.String")
 
 
 @pytest.mark.parametrize("static", [False, True])
