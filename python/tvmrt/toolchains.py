@@ -100,13 +100,21 @@ def completed(command: Sequence[str], triple: str = "") -> list[str]:
     for the system that a triple names, if the command names none."""
     if not is_zig(command):
         return list(command)
-    command = list(command)
-    if triple and not any(word.startswith(("-target", "--target")) for word in command):
-        command += ["-target", ZIG_TRIPLES.get(triple, triple)]
     flags = [flag for flag in _ZIG_FLAGS if flag not in command]
-    if not any(word.startswith(("-target", "--target", "-mcpu", "-march")) for word in command):
+    is_targeted = any(word.startswith(("-target", "--target")) for word in command)
+    target = ZIG_TRIPLES.get(triple, triple) or _own_zig_triple()
+    if target and not is_targeted:
+        flags += ["-target", target]
+    if not (triple or is_targeted or any(w.startswith(("-mcpu", "-march")) for w in command)):
         flags.append(_ZIG_EVERY_PROCESSOR)
     return [*command, *flags]
+
+
+def _own_zig_triple() -> str:
+    """Return a triple with this system's C library on Linux, which zig would find from a program of
+    the system: some containers have none."""
+    system = getattr(sys.implementation, "_multiarch", "").split("-")
+    return f"native-native-{system[-1]}" if system[1:2] == ["linux"] else ""
 
 
 def environment(command: Sequence[str], folder: Path) -> Mapping[str, str] | None:

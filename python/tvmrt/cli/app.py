@@ -108,7 +108,9 @@ _REMEDIES = {
 
 def one_line(error: BaseException) -> str:
     """Return the text of an exception on one line, without Python's decoration."""
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and str(error.strerror).startswith("No usable temporary"):
+        text = f"{error.strerror}; set TMPDIR to a folder that can be written"
+    elif isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         remedy = _REMEDIES.get(error.errno or 0)
         text = f"{text}; {remedy}" if remedy else text

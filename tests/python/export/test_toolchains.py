@@ -44,7 +44,7 @@ def test_zig_compiles_for_every_processor_unless_one_is_named():
     assert "-mcpu=baseline" not in toolchains.completed(["zig", "cc", "-target", "riscv64-linux"])
     assert toolchains.completed(["ccache", "gcc"], "riscv64-linux-gnu") == ["ccache", "gcc"]
     given = toolchains.completed(["zig", "cc"], "x86_64-w64-mingw32")
-    assert given[2:4] == ["-target", "x86_64-windows-gnu"]
+    assert given[given.index("-target") + 1] == "x86_64-windows-gnu"
     given = toolchains.completed(["zig", "cc", "-target", "x86_64-linux-musl"], "x86_64-linux-gnu")
     assert given.count("-target") == 1
 
