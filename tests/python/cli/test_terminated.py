@@ -24,7 +24,9 @@ def test_termination_removes_files_and_stops_compilers(digits, tmp_path, number)
     out.mkdir()
     scratch.mkdir()
     compiler = tmp_path / "cc"
-    compiler.write_text(f"#!/bin/sh\ntouch {began}\nexec sleep 600\n")
+    compiler.write_text(
+        f"#!/bin/sh\necho $$ >{began}.new; mv {began}.new {began}\nexec sleep 600\n"
+    )
     compiler.chmod(0o755)
     command = [sys.executable, "-m", "tvmrt", "compile", digits / "digits_f32.onnx"]
     process = subprocess.Popen(
@@ -39,5 +41,7 @@ def test_termination_removes_files_and_stops_compilers(digits, tmp_path, number)
     message = process.communicate(timeout=300)[1]
     assert process.returncode == 128 + number
     assert message.strip() in ("tvmrt: error: terminated", "tvmrt: error: interrupted")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(began.read_text()), 0)  # the compiler has ended, too
     assert list(out.iterdir()) == []
     assert list(scratch.iterdir()) == []
