@@ -141,6 +141,7 @@ def main() -> None:
         images = (data["images"][:, None, None] / PIXEL_MAX).astype(np.float32)
         labels = data["labels"]
     for name, executor in NETWORKS.items():
+        print(f"compiling {name}.onnx ...", flush=True)
         outcome = demonstrate(name, executor, options.folder, images, labels)
         report(outcome, images, options.folder, options.seconds)
 

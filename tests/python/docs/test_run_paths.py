@@ -113,3 +113,20 @@ def test_the_copy_is_built_once_for_several_extras(started):
     second = kinds(started("docs-site", editable="no"))["install"]
     assert " .[test]" in first
     assert " tvmrt[docs]" in second
+
+
+def test_run_says_at_once_what_it_does_and_what_failed_in_an_installation(tmp_path):
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "python"
+    script.write_text("#!/bin/sh\necho from pip: $*\nexit 1\n")
+    script.chmod(0o755)
+    environment = {**os.environ, "VENV": str(tmp_path)}
+    command = [ROOT / "run", "demo"]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    first, second = done.stdout.splitlines()
+    assert first.startswith("demo: compile two networks")
+    assert second.startswith("installing the tools of the build into")
+    printed, message = done.stderr.splitlines()
+    assert printed.startswith("from pip: -m pip install")
+    assert (done.returncode, message) == (2, "run: pip cannot install the tools of the build")
+    assert not list(tmp_path.glob("pip-*"))
