@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "how-to" / "release.md"
+PACKAGES = ("packaging/conda/recipe.yaml", "packaging/vcpkg/ports/tvmrt/vcpkg.json")
 BLOCK = re.compile(r"<!-- not run: it changes the clone[^>]*-->\n *```sh\n(.*?) *```\n", re.S)
 
 
@@ -46,9 +47,10 @@ def test_the_commands_of_the_page_make_a_version_and_begin_the_next(clone):
     (tag,) = output(clone, "git", "tag", "--points-at", "HEAD~1").split()
     version, today = tag[1:], date.today().isoformat()
     shown = {name: output(clone, "git", "show", f"{tag}:{name}") for name in (
-        "python/tvmrt/VERSION", "CHANGELOG.md", "CITATION.cff")}  # fmt: skip
+        "python/tvmrt/VERSION", "CHANGELOG.md", "CITATION.cff", *PACKAGES)}  # fmt: skip
     assert shown["python/tvmrt/VERSION"] == version
     assert f"\nversion: {version}\ndate-released: {today}\n" in shown["CITATION.cff"]
+    assert all(shown[name].count(f': "{version}"') == 1 for name in PACKAGES)
     heads = re.findall(r"^## (.+)$", shown["CHANGELOG.md"], re.M)
     assert heads[:2] == ["Unreleased", f"{version} ({today})"]
     assert output(clone, "cat", "python/tvmrt/VERSION").endswith(".dev0")
