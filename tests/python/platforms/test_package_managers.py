@@ -21,6 +21,8 @@ VCPKG = """
 function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
 endfunction()
+function(vcpkg_check_linkage linkage)
+endfunction()
 function(vcpkg_configure_meson)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "OPTIONS")
   if(arg_UNPARSED_ARGUMENTS)

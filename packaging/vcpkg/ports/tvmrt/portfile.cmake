@@ -2,6 +2,7 @@
 #
 #   vcpkg install tvmrt --overlay-ports=packaging/vcpkg/ports
 #
+vcpkg_check_linkage(ONLY_DYNAMIC_LIBRARY)
 # The CMake package stays next to the library that it names.
 set(VCPKG_POLICY_SKIP_LIB_CMAKE_MERGE_CHECK enabled)
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
