@@ -24,7 +24,7 @@ def test_links_become_labels_without_an_address():
     text = described(README, None)
     assert not [target for target in _targets(text) if not target.startswith("http")]
     assert "<!--" not in text
-    assert "| tutorial | a network from ONNX to right answers" in text
+    assert "| tutorial, install | from ONNX to right answers" in text
     assert "*The report of the digits network" in text
     for block in re.findall(r"```(?:sh|python)\n.*?```", README, re.DOTALL):
         assert block in text

@@ -142,10 +142,10 @@ def test_tabs_and_dark_mode_switch(browser, address):
     page = watched.page
     page.goto(f"{address}/index.html")
     labels = page.locator(".tabbed-labels label")
-    assert labels.all_inner_texts() == ["Python", "C", "Command line", "Microcontroller"]
-    assert not page.is_visible("text=qemu-system-arm -machine")
-    labels.nth(3).click()
-    assert page.is_visible("text=qemu-system-arm -machine")
+    assert labels.all_inner_texts() == ["Python", "C and microcontrollers", "Command line"]
+    assert not page.is_visible("text=tvmrt verify examples")
+    labels.nth(2).click()
+    assert page.is_visible("text=tvmrt verify examples")
     light = page.evaluate(GROUND)
     page.click("label[title=Light]")
     page.click("label[title=Dark]")
