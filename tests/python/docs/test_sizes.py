@@ -1,4 +1,4 @@
-"""Limits of the lengths of functions and files."""
+"""Limits of the lengths of functions, files and the documentation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 LONGEST_FUNCTION = 60  # lines, with signature and documentation
 LONGEST_FILE = 500
+MOST_WORDS = 42_000  # of all pages but generated references
+LONGEST_README = 130
 PRODUCT = ("include", "src_backend", "src_runtime", "python", "plugins")
 # In this code style functions begin and end in the first column; other blocks end differently.
 HEAD = re.compile(r"[A-Za-z_].*\(.*[^;}]$")
@@ -60,3 +62,10 @@ def test_files_are_short():
     lines = {path: path.read_text().count("\n") for path in files}
     long = [f"{path.relative_to(ROOT)}: {n}" for path, n in lines.items() if n > LONGEST_FILE]
     assert long == []
+
+
+def test_documentation_is_short():
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("plugins/*/docs/*.md")]
+    assert len(pages) > 60
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= MOST_WORDS
+    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= LONGEST_README
