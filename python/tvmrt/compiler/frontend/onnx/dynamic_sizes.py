@@ -7,7 +7,7 @@ the computation; each run checks it.
 from __future__ import annotations
 
 from math import inf, prod
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from tvmrt.compiler.ir.computed_sizes.expression import leaf
 from tvmrt.compiler.ir.sizes import INT_MAX, SymInt, as_extent, upper_bound
 from tvmrt.compiler.ir.value_numbering import counted_mask
 
-if TYPE_CHECKING:
-    from .context import NodeContext
+NodeContext = Any  # of ``context``, which imports this module
 
 
 def evaluate_extents(ctx: NodeContext, value: Value, bounded: bool = False) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,8 +19,7 @@ from tvmrt.option_syntax import Unquoted, option
 
 from .import_state import ImportRequest
 
-if TYPE_CHECKING:
-    from .context import NodeContext
+NodeContext = Any  # of ``context``, which imports this module
 
 
 def with_values(request: ImportRequest, values: Mapping[str, int | Sequence[int]]) -> ImportRequest:

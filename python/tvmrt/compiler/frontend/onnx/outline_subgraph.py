@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,8 +17,7 @@ from tvmrt.error import UnsupportedError
 from .import_state import Checkpoint
 from .tensors import subgraphs
 
-if TYPE_CHECKING:
-    from .importer import GraphImporter
+GraphImporter = Any  # of ``importer``, which imports this module
 
 
 @dataclass(frozen=True)
