@@ -1,8 +1,9 @@
 """``--reproducible``: one order of sums and one rounding of each operation on all processors.
 
-``Target.fixed_order`` selects it. Kernels of such a target (``kernel_features.ANY_ORDER``): tiles do not divide a sum,
-rows are summed in 16 lanes that are joined in a fixed tree, and a product is fused with an addition
-only where a kernel says so, by an instruction or in the same arithmetic (``scalar/compiler.h``).
+``Target.fixed_order`` selects it. Kernels of such a target (``kernel_features.ANY_ORDER``): tiles
+do not divide a sum, rows are summed in 16 lanes that are joined in a fixed tree, and a product is
+fused with an addition only where a kernel says so, by an instruction or in the same arithmetic
+(``scalar/compiler.h``).
 """
 
 from __future__ import annotations
