@@ -123,6 +123,12 @@ def network(group: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
                 weights[names[-1]] = np.asarray(w)
         outputs.append(name.replace(" ", "_").replace(",", ""))
         nodes.append(node(kind, names, [outputs[-1]], **attributes))
+    if group == "products":  # both operands are computed: many rows, and few
+        inputs |= {"many": MANY, "few": ROWS}
+        for name in ("many", "few"):
+            nodes.append(node("Transpose", [name], [f"{name}_columns"]))
+            nodes.append(node("MatMul", [name, f"{name}_columns"], [f"{name}_similarities"]))
+            outputs.append(f"{name}_similarities")
     if group == "integers":
         weights |= {"scale": np.float32(0.03), "zero": np.int8(-7)}
         for number, (name, (x, w, groups)) in enumerate(INTEGERS.items()):
@@ -132,6 +138,11 @@ def network(group: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     if group == "rest":
         inputs |= {"x": ROWS, "p": POSITIVE}
         nodes += [node(each, ["x"], [each]) for each in FUNCTIONS]
+        for each in ("Sin", "Cos"):  # beyond the range of the fast reduction, too
+            nodes += [node("Mul", ["x", "million"], [f"{each}_angle"])]
+            nodes += [node(each, [f"{each}_angle"], [f"{each}_far"])]
+        weights["million"] = np.float32(1.3e6)
+        outputs += ["Sin_far", "Cos_far"]
         nodes += [node(each, ["p"], [each]) for each in OF_POSITIVE]
         # a polynomial, where a compiler could fuse products and sums
         nodes += [node("Mul", ["x", "p"], ["xp"]), node("Add", ["xp", "x"], ["polynomial"])]

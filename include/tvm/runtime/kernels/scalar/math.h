@@ -320,8 +320,9 @@ TVMRT_NOINLINE float tvmrt_any_angle_reduce_f32(float x, int32_t* quadrant) {
 
 /* The best reduction for a single element. */
 TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
-#if (defined(__arm__) && !(defined(__ARM_FP) && (__ARM_FP & 8))) || \
-    (defined(__riscv) && !defined(__riscv_flen))
+#if !defined(TVMRT_FIXED_ORDER) &&                                   \
+    ((defined(__arm__) && !(defined(__ARM_FP) && (__ARM_FP & 8))) || \
+     (defined(__riscv) && !defined(__riscv_flen)))
   return tvmrt_any_angle_reduce_f32(x, quadrant); /* no double in hardware */
 #else
   return tvmrt_abs_f32(x) <= TVMRT_SMALL_ANGLE ? tvmrt_small_angle_reduce_f32(x, quadrant)
