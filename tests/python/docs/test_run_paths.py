@@ -120,7 +120,7 @@ def test_run_says_at_once_what_it_does_and_what_failed_in_an_installation(tmp_pa
     script = tmp_path / "bin" / "python"
     script.write_text("#!/bin/sh\necho from pip: $*\nexit 1\n")
     script.chmod(0o755)
-    environment = {**os.environ, "VENV": str(tmp_path)}
+    environment = {**os.environ, "VENV": str(tmp_path), "TVMRT_EDITABLE": "yes"}
     command = [ROOT / "run", "demo"]
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     first, second = done.stdout.splitlines()
