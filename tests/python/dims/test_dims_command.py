@@ -136,7 +136,7 @@ def reshaped(tmp_path):
 
 def test_verify_asks_for_inputs_when_random_ones_fail(tmp_path):
     path = reshaped(tmp_path)
-    done = command("verify", path, "--dim", "n=6..6", "--dim", "a<=3", "--dim", "b<=3")
+    done = command("verify", path, "--dim", "n=6..6", "--dim", "a<=8", "--dim", "b<=24")
     assert done.returncode == 2
     assert "were random: give suitable ones with --inputs IN.npz" in " ".join(done.stderr.split())
 
