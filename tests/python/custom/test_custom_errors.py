@@ -81,6 +81,8 @@ NODES = {
     "opencl.function: the source of d::Op has no g": (opencl("g"), {}),
     "c.function: the source of d::Op has no g": ({"c": C(BODY, "g")}, {}),
     "c.function: 'f g' is not a function name": ({"c": C(BODY, "f g")}, {}),
+    "c.function: <function <lambda> at": ({"c": C(BODY, lambda x, y: "f")}, {}),
+    "c.function: 3 is not a function name": ({"c": C(BODY, {"float32": 3})}, {}),
     "c.scratch: -1 is not a number of bytes": ({"c": C(BODY, "f", lambda *t: -1)}, {}),
     "attributes: the function of d::Op returns None": ({"attributes": lambda *a: None}, {}),
 }

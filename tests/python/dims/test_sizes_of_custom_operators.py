@@ -132,9 +132,6 @@ REFUSED = [
     pytest.param({"shape": lambda x, *, bias: (x.shape[0], int(x.shape[1] / 2) + 1)},
                  "shape: the function of example.sizes::Halves: the quotient length / 2",
                  id="floats"),
-    pytest.param({"c": C(BODY, lambda x, y, *, bias: ["halves"] * x.shape[0])},
-                 "c.function: the function of example.sizes::Halves: the extent rows",
-                 id="choice of a function"),
 ]  # fmt: skip
 
 

@@ -179,12 +179,11 @@ def _function_name(field: str, choice: Choice, source: str, call: Call) -> str:
 
     Raises ValueError if the source does not have it and cannot get it from a header or a macro.
     """
-    if isinstance(choice, str):
-        name = choice
-    else:
+    name = choice
+    if isinstance(choice, Mapping):
         key = (call.dtype, call.layout)
         name = choice[key if key in choice else call.dtype]  # see missing_function()
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"{field}: {name!r} is not a function name")
     if not _ELSEWHERE.search(source) and not re.search(rf"\b{re.escape(name)}\b", source):
         raise ValueError(f"{field}: the source of {call.operator.name} has no {name}")
