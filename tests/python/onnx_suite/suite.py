@@ -1,4 +1,4 @@
-"""The onnx package's tests through ``tvmrt.onnx_backend``, compiled in batches.
+"""The onnx package's tests through ``support/onnx_backend.py``, compiled in batches.
 
     python tests/python/onnx_suite/suite.py                    # all kinds, counted
     python tests/python/onnx_suite/suite.py --kind node --only 'test_reduce_.*' --show
@@ -36,6 +36,8 @@ from unittest import mock
 
 import numpy as np
 import onnx
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))  # if it is run as a program
 import onnx_backend
 from batched import compile_alone, load_together, stands_alone, with_needed_values
 from bodies import BODIES, UnfitError
