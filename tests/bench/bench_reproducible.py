@@ -1,4 +1,4 @@
-"""What `--reproducible` costs, and where the bits are equal.
+"""Measure the cost of `--reproducible`, and compare the bits of the levels.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_reproducible.py [FOLDER] [--networks NAME...]
 
@@ -10,13 +10,12 @@ and the widest level give the same bits, of the reproducible library and of the 
 from __future__ import annotations
 
 import math
-import os
-import shutil
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from bench_isa_levels import open_at
 from float_networks import float_networks
 from paired import arguments, paired
 
@@ -24,17 +23,6 @@ import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
 
 LEVELS = ("v2", "v3", "")
-
-
-def open_at(path: Path, level: str, inputs: dict) -> GraphModule:
-    """Open an executor on a separate mapping, whose level is selected when it is loaded."""
-    copy = path.with_name(f"{path.stem}-{level or 'own'}.so")
-    shutil.copy(path, copy)
-    os.environ["TVMRT_LEVEL"] = level
-    runner = GraphModule(tvmrt.runtime.load_module(copy)["default"](tvmrt.cpu(0)))
-    runner.set_input(**inputs)
-    runner.run()
-    return runner
 
 
 def bits(runner: GraphModule) -> bytes:

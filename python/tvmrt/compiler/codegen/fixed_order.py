@@ -36,7 +36,6 @@ _LIBRARY_CALL = re.compile(
 _REFUSED_KERNELS = {
     "op/random.h": "makes random numbers by functions of the C library",
     "op/matmul_nbits.h": "multiplies blocks of few bits in the order of the processor",
-    "op/matmul_nbits_panels.h": "multiplies blocks of few bits in the order of the processor",
 }
 
 

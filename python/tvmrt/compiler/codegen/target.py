@@ -83,7 +83,7 @@ class Target:
     def digits(self) -> bool:
         """Whether block-quantised weights of float32 matmuls are multiplied as integers
         (matmul_int4_vnni.h, matmul_nbits_vnni.h)."""
-        return self.int8 == "vnni512" and not self.fixed_order
+        return self.int8 == "vnni512"
 
     @property
     def threads(self) -> bool:
@@ -290,13 +290,13 @@ def with_amx_level(machine: Target, request: TargetRequest) -> Target:
     """Return the target for a network with int8 matmuls if no levels were requested. A family gains
     the AMX level; ``here`` becomes that level alone."""
     name, levels = request.target or "", request.levels
-    if name == HERE and _has_amx():
-        wider = get_target("x86-64", (AMX_LEVEL,))
-        return wider.with_fixed_order() if machine.fixed_order else wider
     names = [level.name for level in machine.levels]
-    level_names = [level.name for level in LEVELS.get(name, ())]
-    if levels or not names or AMX_LEVEL in names or AMX_LEVEL not in level_names:
-        return machine
+    if name == HERE and _has_amx():
+        name, names = "x86-64", []
+    else:
+        level_names = [level.name for level in LEVELS.get(name, ())]
+        if levels or not names or AMX_LEVEL in names or AMX_LEVEL not in level_names:
+            return machine
     wider = get_target(name, (*names, AMX_LEVEL))
     return wider.with_fixed_order() if machine.fixed_order else wider
 

@@ -122,10 +122,10 @@
 #define TVMRT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 /*! \brief A pointer that is known to be a multiple of n. */
 #define TVMRT_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
-#define TVMRT_FUSED(a, b, c) __builtin_fmaf((a), (b), (c))
 #if defined(TVMRT_FIXED_ORDER) && !TVMRT_HAS_FUSED
-#undef TVMRT_FUSED
 #define TVMRT_FUSED(a, b, c) tvmrt_fused_f32((a), (b), (c))
+#else
+#define TVMRT_FUSED(a, b, c) __builtin_fmaf((a), (b), (c))
 #endif
 #else
 #define TVMRT_INLINE static inline

@@ -35,7 +35,7 @@ static inline float tvmrt_dequantize(int32_t steps, float scale) {
 #if TVMRT_ROUNDS_IN_FPU
   __asm("" : "+t"(product));
   return product;
-#elif defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#elif TVMRT_HAS_FUSED
 #if defined(__GNUC__)
   if (__builtin_constant_p(scale) && scale > -1e28f && scale < 1e28f) {
     return product < 3.0e38f ? product : 3.0e38f;

@@ -223,14 +223,7 @@ TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
   return (tvmrt_f32x4)vminq_f32((float32x4_t)v, (float32x4_t)bound);
 }
 #elif defined(TVMRT_F32_WASM)
-TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
-#if defined(TVMRT_FIXED_ORDER)
-  for (int i = 0; i < 4; i++) c[i] = TVMRT_FUSED(a[i], b[i], c[i]);
-  return c;
-#else
-  return a * b + c;
-#endif
-}
+TVMRT_DEFINE_GENERIC_FMA(4, 1)
 /* v < bound ? bound : v is the definition of pmax */
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
   return (tvmrt_f32x4)wasm_f32x4_pmax((v128_t)v, (v128_t)bound);

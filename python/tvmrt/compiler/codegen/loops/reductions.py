@@ -102,8 +102,9 @@ class ReduceLowering(RowFusable):
         x = self.node.inputs[0]
         rule = get_op(self.node.op)
         floats = x.dtype.name in ("float32", "float64") and rule.combine == "+"
-        has_other_order = self.target.threads and not self.target.fixed_order
-        if not has_other_order or not floats or symbols_of(*x.shape):
+        if not self.target.threads or not floats or symbols_of(*x.shape):
+            return 0
+        if self.target.fixed_order:  # also where no threads divide the sums
             return 0
         folded = prod(x.shape[d] for d in self.axes)
         num_kept = prod(x.shape) // max(folded, 1)

@@ -48,14 +48,16 @@ def row_cycles(
 ) -> float:
     """Estimate the cycles of rows of these lengths; see :func:`tile_cycles`. ``same_order``: tails
     sum in the order of whole tiles. ``fixed_order``: no tile divides a sum."""
-    cycles, order = 0.0, 1 if fixed_order else chain_count(vectors * width)
-    waits = 1 if fixed_order and chain_count(vectors * width) > 1 else 0
-    same_order = same_order or fixed_order
+    order = 1 if fixed_order else chain_count(vectors * width)
+    in_order = (same_order or fixed_order) and kind is F32
+
+    def cycles_of_tile(pixels: int) -> float:
+        chains = order if in_order and chain_count(vectors * pixels) != order else 0
+        return tile_cycles(vectors, pixels, window, fma, kind, lines, chains)
+
+    cycles = 0.0
     for row in rows:
-        cycles += row // width * tile_cycles(vectors, width, window, fma, kind, lines, waits)
-        remainder = row % width
-        if remainder:
-            other = same_order and kind is F32 and chain_count(vectors * remainder) != order
-            chains = order if other else 0
-            cycles += tile_cycles(vectors, remainder, window, fma, kind, lines, chains)
+        cycles += row // width * cycles_of_tile(width)
+        if row % width:
+            cycles += cycles_of_tile(row % width)
     return cycles
