@@ -20,6 +20,7 @@ from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES, board_names
 from tvmrt.compiler.codegen.target import (
     CROSS,
+    HERE,
     LEVELS,
     UNHOSTED,
     default_target,
@@ -406,11 +407,14 @@ class Request:
         return replace(self, target=default_target(self.runtime == "crt", self.levels))
 
     def for_here(self) -> Request:
-        """Return the request with the target of this machine, for networks that run here. Raise
-        ValueError like ``with_target``."""
+        """Return the request with the target of this machine, for networks that run here: without a
+        C compiler the kernels of a plug-in. Raise ValueError like ``with_target``."""
         if self.target is not None or self.board is not None or self.runtime == "crt":
             return self
         target, levels = local_target(self.levels, self.precision == "bf16")
+        pack = plugin.find("hooks", "kernel pack") if target == HERE and self.cc is None else None
+        if pack is not None and pack.is_chosen():
+            target = pack.TARGET
         return replace(self, target=target, levels=levels)
 
     def with_defaults(self, hosted: bool) -> Request:

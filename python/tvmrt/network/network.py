@@ -376,6 +376,11 @@ class Network:
         return self._lock is not None
 
     @property
+    def form(self) -> str:
+        """What runs the network: ``compiled`` code, or without a C compiler the ``kernel-pack``."""
+        return "kernel-pack" if self.metadata.target == "kernel-pack" else "compiled"
+
+    @property
     def memory(self) -> Memory | None:
         """Memory use of the network; None for a library that was loaded compiled."""
         return self.metadata.memory

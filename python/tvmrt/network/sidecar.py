@@ -73,6 +73,8 @@ class NetworkMetadata:
         declare, None for other axes.
     source
         Name of the file or the class of the model when it was compiled, without its folder.
+    target
+        Name of the target.
     """
 
     inputs: tuple[str, ...] = ()
@@ -84,6 +86,7 @@ class NetworkMetadata:
     aliases: Mapping[str, str] = field(default_factory=dict)
     open_axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     source: str = ""
+    target: str = ""
 
     def write(self, folder: Path) -> None:
         """Write the metadata into a folder. Raises OSError."""
@@ -113,6 +116,7 @@ def metadata_of(
         dict(library.program.aliases),
         dict(library.program.open_axes),
         source,
+        library.target.name,
     )
 
 
@@ -138,6 +142,7 @@ def read_metadata(folder: Path) -> NetworkMetadata:
             dict(record["aliases"]),
             {name: tuple(axes) for name, axes in record["open_axes"].items()},
             str(record.get("source", "")),
+            str(record.get("target", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FILE} is damaged ({error}); remove {folder}") from None

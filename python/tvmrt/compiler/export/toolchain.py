@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tvmrt import toolchains
+from tvmrt import plugin, toolchains
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
@@ -110,8 +110,12 @@ def build_library(
 
     ``file_flags``: additional flags of single files, by name. The flags in $TVMRT_CFLAGS come
     last.
-    Raises CompileError with the compiler's first error when it fails.
+    Raises CompileError with the compiler's first error when it fails. A plug-in may build the
+    libraries of its target instead, by the hook ``build NAME``.
     """
+    if (build := plugin.find("hooks", f"build {target.name}")) is not None:
+        build(sources, output, target, cc, file_flags, link_flags)
+        return
     command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
     system = target.library_suffix if target.triple else OWN_SUFFIX

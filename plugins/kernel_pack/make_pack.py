@@ -1,0 +1,176 @@
+"""Write the sources of a library of kernels for one ISA level.
+
+The C of a network includes the kernels' headers, which define static functions and macros that
+define tiles. This script writes
+
+- PACK.c, which becomes the library: it includes copies of these headers, in FOLDER, that export
+  their functions, and defines the tiles of ``tiles.py``;
+- KERNELS.h for the C of networks that call the library: the types and macros of the level, and
+  prototypes of the exported functions;
+- NAMES.txt, the names of the exported functions; PACK.d, what all depend on, for Ninja.
+
+Usage: ``python make_pack.py LEVEL INCLUDE FOLDER PACK.c KERNELS.h NAMES.txt PACK.d COMPILER...``;
+INCLUDE is the project's include folder, COMPILER a preprocessor with the flags of the level.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import tiles
+
+KERNELS = Path("tvm/runtime/kernels")
+# Headers of boards, of calls that a network defines itself, and parts of other headers.
+LEFT_OUT = re.compile(
+    r"kernels/(board/|cpu_dispatch\.h|trace\.h|custom\.h|op/tvm_ffi\.h|scalar/(any_weights|pairs|no_low_overhead_loops)\.h)"
+)
+PART = "is a part of"
+HEADERS = (
+    *("math.h", "stddef.h", "stdint.h", "stdlib.h", "string.h", "stdio.h"),
+    *(
+        f"tvm/runtime/{name}.h"
+        for name in ("c_backend_api", "metadata", "dims", "run_plan", "region")
+    ),
+)
+# What a function of a header begins with: macros of compiler.h, or what they stand for.
+STORAGE = re.compile(
+    r"\b(static\s+(?:inline\b\s*)?(?:__attribute__\s*\(\([^()]*(?:\([^()]*\))*[^()]*\)\)\s*)*"
+    r"|TVMRT_INLINE|TVMRT_SHARED|TVMRT_COLD|TVMRT_(?:NOINLINE|RARELY_CALLED)(?:_TIGHT)?)(?=[\s\\]|(?<=\s))"
+)
+# Types of vectors, which only the compiler of the library has.
+VECTORS = re.compile(
+    r"_[fiu]\d+(?:x|v\b)|\b__m\d+|\bVEC\b|x(16|32|64|128|512)_t\b|tvmrt_(i8|bf16)_(vec|acc)"
+)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+STRING_OR_BRACE = re.compile(r'"(?:\\.|[^"\\])*"|[{}]')
+HEAD = re.compile(r"[^;={}#]*(?:##[^;={}#]*)*\{")
+
+
+def blank_comments(text: str) -> str:
+    """Return the text with blanks in place of comments, so that positions stay."""
+    return COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def end_of_block(text: str, begin: int) -> int:
+    """Return the position after the brace that closes the one at ``begin``."""
+    depth = 0
+    for match in STRING_OR_BRACE.finditer(text, begin):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.end()
+    raise SystemExit(f"a block has no end: {text[begin : begin + 80]!r}")
+
+
+def functions(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the positions of each function's definition: its storage, its signature, its body, its
+    end."""
+    end = 0
+    for match in STORAGE.finditer(text):
+        if match.start() < end or text[: match.start()].endswith("define "):
+            continue
+        head = HEAD.match(text, match.end())
+        if head is not None and "(" in head[0]:
+            end = end_of_block(text, head.end() - 1)
+            yield match.start(), match.end(), head.end() - 1, end
+
+
+def exported(text: str) -> str:
+    """Return a header's text with exported functions."""
+    parts, done = [], 0
+    plain = blank_comments(text)
+    for begin, signature, body, end in functions(plain):
+        if not VECTORS.search(plain[signature:body]):
+            parts += [text[done:begin], "TVMRT_PACK_EXPORT ", text[signature:end]]
+            done = end
+    return "".join([*parts, text[done:]])
+
+
+def declared(text: str) -> tuple[str, list[str]]:
+    """Return preprocessed text with prototypes in place of functions, and the functions' names.
+    Macros keep the functions that they define, unless these have vectors."""
+    parts, names, done = [], [], 0
+    for begin, signature, body, end in functions(text):
+        line = text[text.rfind("\n", 0, begin) + 1 : begin]
+        head = text[signature:body]
+        has_vectors = VECTORS.search(text[signature:end] if "#define" in line else head)
+        if "#define" in line and not has_vectors:
+            continue
+        parts.append(text[done:begin])
+        done = end
+        if not has_vectors and "#define" not in line:
+            parts.append(f"extern {' '.join(head.split())};")
+            names.append(re.findall(r"(\w+)\s*\(", head)[0])
+    return "".join([*parts, text[done:]]), names
+
+
+def preprocessed(command: list[str], include: Path, source: Path) -> str:
+    """Return a file after the preprocessor, with the definitions of macros."""
+    here = Path(__file__).parent
+    folders = [here / "python" / "libc", here / "intrinsics", include]
+    arguments = ["-nostdinc", "-E", "-dD", *(f"-I{folder}" for folder in folders), str(source)]
+    result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise SystemExit(result.stderr)
+    return result.stdout
+
+
+def declarations(text: str) -> tuple[str, list[str]]:
+    """Return preprocessed text with prototypes of the kernels, and their names; what the compiler
+    declares by itself, and how it is to translate, is left out."""
+    parts: list[str] = []
+    names: list[str] = []
+    for kind, lines in groupby(_lines(text), key=lambda line: line[0]):
+        part = "".join(f"{line}\n" for _, line in lines)
+        if kind == "kernels":
+            part, more = declared(part)
+            names += more
+        parts.append(part)
+    return "".join(parts), names
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of preprocessed text with the kind of their file: kernels or others."""
+    kind = ""
+    for line in text.splitlines():
+        if marker := re.match(r'# \d+ "([^"]*)"', line):
+            kind = "kernels" if "runtime/kernels/" in marker[1] else "others"
+            kind = "" if marker[1].startswith("<") else kind
+        elif kind and line.strip() and not line.startswith(("#pragma", "#undef")):
+            yield kind, line
+
+
+def main(level: str, include: Path, folder: Path, outputs: list[Path], command: list[str]) -> None:
+    pack, kernels, names_file, depfile = outputs
+    headers = sorted((include / KERNELS).rglob("*.h"))
+    included = []
+    for source in headers:
+        path, text = source.relative_to(include).as_posix(), source.read_text(encoding="utf-8")
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(exported(text), encoding="utf-8")
+        if not LEFT_OUT.search(path) and PART not in text and tiles.has(level, source.name):
+            included.append(path)
+    macros = "".join(f"#define {name} {value}\n" for name, value in tiles.MACROS[level].items())
+    head = macros + "".join(f"#include <{name}>\n" for name in HEADERS)
+    probe = folder / "headers.c"
+    probe.write_text(head + "".join(f"#include <{name}>\n" for name in included))
+    text, names = declarations(preprocessed(command, include, probe))
+    kernels.write_text(text)
+    defined = tiles.definitions(level)
+    names_file.write_text("".join(f"{name}\n" for name in (*names, *defined)))
+    copies = "".join(f'#include "{(folder / name).resolve().as_posix()}"\n' for name in included)
+    export = '#define TVMRT_PACK_EXPORT __attribute__((visibility("default")))\n'
+    pack.write_text("\n".join([export + head + copies, *defined.values(), ""]))
+    depends = [*headers, *Path(__file__).parent.glob("*.py")]
+    depfile.write_text(f"{pack}: {' '.join(map(str, depends))}\n")
+
+
+if __name__ == "__main__":
+    level_name, *paths = sys.argv[1:8]
+    include_folder, copies_folder, *written = map(Path, paths)
+    main(level_name, include_folder, copies_folder, written, sys.argv[8:])

@@ -1,0 +1,1 @@
+"""Networks from a library of kernels that is part of the package, without a C compiler."""

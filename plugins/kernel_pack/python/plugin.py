@@ -1,0 +1,13 @@
+"""Description of the plug-in of the kernel pack."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="kernel_pack",
+    summary="kernels in the package, with which networks run without a C compiler",
+    targets={"kernel-pack": "tvmrt.plugins.kernel_pack.pack:target"},
+    hooks={
+        "kernel pack": "tvmrt.plugins.kernel_pack.pack",
+        "build kernel-pack": "tvmrt.plugins.kernel_pack.link:build_library",
+    },
+)
