@@ -133,7 +133,13 @@ def _with_kernels(source: Path, exported: frozenset[str]) -> str:
     includes, and without definitions of tiles that the pack exports."""
     text = source.read_text(encoding="utf-8")
     text = _OWN_INCLUDE.sub(lambda own: (source.parent / own[1]).read_text(encoding="utf-8"), text)
-    return _TILE.sub(lambda call: _tile(call, exported), _INCLUDE.sub("", text))
+    return with_pack_tiles(_INCLUDE.sub("", text), exported)
+
+
+def with_pack_tiles(text: str, exported: frozenset[str]) -> str:
+    """Return C with declarations in place of definitions of tiles that the pack exports, named by
+    ``exported``. Raises CompileError for a tile that only the pack can have."""
+    return _TILE.sub(lambda call: _tile(call, exported), text)
 
 
 def _tile(call: re.Match[str], exported: frozenset[str]) -> str:

@@ -412,9 +412,9 @@ class Request:
         if self.target is not None or self.board is not None or self.runtime == "crt":
             return self
         target, levels = local_target(self.levels, self.precision == "bf16")
-        pack = plugin.find("hooks", "kernel pack") if target == HERE and self.cc is None else None
-        if pack is not None and pack.is_chosen():
-            target = pack.TARGET
+        if target in (HERE, "native") and self.cc is None:
+            pack = plugin.find("hooks", "kernel pack")
+            target = pack.TARGET if pack is not None and pack.is_chosen() else target
         return replace(self, target=target, levels=levels)
 
     def with_defaults(self, hosted: bool) -> Request:

