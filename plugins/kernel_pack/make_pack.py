@@ -166,7 +166,8 @@ def main(level: str, include: Path, folder: Path, outputs: list[Path], command: 
     copies = "".join(f'#include "{(folder / name).resolve().as_posix()}"\n' for name in included)
     export = '#define TVMRT_PACK_EXPORT __attribute__((visibility("default")))\n'
     pack.write_text("\n".join([export + head + copies, *defined.values(), ""]))
-    depends = [*headers, *Path(__file__).parent.glob("*.py")]
+    here = Path(__file__).parent
+    depends = [*headers, *here.glob("*.py"), *here.glob("*/*.h"), *here.glob("python/libc/*.h")]
     depfile.write_text(f"{pack}: {' '.join(map(str, depends))}\n")
 
 

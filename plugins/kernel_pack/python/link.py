@@ -17,11 +17,13 @@ from pathlib import Path
 
 from tvmrt.compiler.sdk.codegen import Target
 from tvmrt.error import CompileError
+from tvmrt.install_paths import find_include_path
 
 from . import pack
 
 _DLL = 4  # TCC_OUTPUT_DLL
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<[^>]*>.*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]*)>.*$", re.MULTILINE)
+_ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"].*$', re.MULTILINE)
 _OWN_INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 _TILE = re.compile(r"^TVMRT_DEFINE_(\w+)\(([^()]*)\)$", re.MULTILINE)
 _SYMBOL, _CONTENT = re.compile(r"\.globl (\w+)"), re.compile(r'\.incbin "([^"]+)"')
@@ -81,8 +83,9 @@ class _Compiler:
             raise CompileError("libtcc has no memory left")
         self._tcc.tcc_set_error_func(self._state, None, self._report)
         self._tcc.tcc_set_lib_path(self._state, os.fsencode(self._folder))
-        rpath = f"-nostdinc -nostdlib -Wl,-rpath={self._kernels.folder}"
-        self._check(self._tcc.tcc_set_options(self._state, os.fsencode(rpath)), "options")
+        path = f"-Wl,-rpath={self._kernels.folder}"
+        options = f"-nostdinc -nostdlib -Werror=implicit-function-declaration {path}"
+        self._check(self._tcc.tcc_set_options(self._state, os.fsencode(options)), "options")
         self._check(self._tcc.tcc_set_output_type(self._state, _DLL), "output")
         return self
 
@@ -129,11 +132,20 @@ def _libtcc() -> tuple[ctypes.CDLL, Path]:
 
 
 def _with_kernels(source: Path, exported: frozenset[str]) -> str:
-    """Return a network's C for the header of the pack: with the network's own headers in place of
-    includes, and without definitions of tiles that the pack exports."""
+    """Return a network's C for the header of the pack: with the headers of the network and of
+    plug-ins in place of includes, and without definitions of tiles that the pack exports."""
     text = source.read_text(encoding="utf-8")
     text = _OWN_INCLUDE.sub(lambda own: (source.parent / own[1]).read_text(encoding="utf-8"), text)
-    return with_pack_tiles(_INCLUDE.sub("", text), exported)
+    return with_pack_tiles(_INCLUDE.sub(_header_of_plugin, text), exported)
+
+
+def _header_of_plugin(include: re.Match[str]) -> str:
+    """Return the text of a plug-in's header without includes; "" for others, which the pack has."""
+    own, *others = find_include_path()
+    folders = [] if Path(own, include[1]).is_file() else others
+    files = (Path(folder, include[1]) for folder in folders)
+    header = next((file for file in files if file.is_file()), None)
+    return _ANY_INCLUDE.sub("", header.read_text(encoding="utf-8")) if header else ""
 
 
 def with_pack_tiles(text: str, exported: frozenset[str]) -> str:
@@ -209,7 +221,9 @@ def _included_bytes(source: Path) -> _Bytes:
     text = source.read_text(encoding="utf-8")
     symbols, content = _SYMBOL.findall(text), _CONTENT.search(text)
     if not symbols or content is None or len(_CONTENT.findall(text)) != 1:
-        raise CompileError(f"{source.name} is no assembly of one symbol with the bytes of one file")
+        raise CompileError(
+            f"{source.name} is not assembly of one symbol with the bytes of one file"
+        )
     return _Bytes(symbols[-1], source.parent / content[1])  # the others are names on other systems
 
 

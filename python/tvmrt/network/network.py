@@ -60,16 +60,16 @@ class Network:
     ``pickle`` and networks that keep state do not; their calls, and those for which no variant
     compiles, raise ValueError. No call is run in parts.
 
-    After a burst of concurrent calls the tensors of ``max_idle`` calls are kept, those of others
-    are released.
+    Tensors of up to ``max_idle`` concurrent calls are kept. ``form`` is ``compiled``, or
+    ``kernel-pack`` if no C compiler was used.
 
     Instances are created by ``tvmrt.load``.
     """
 
     def __init__(self, loaded: LoadedLibrary, metadata: NetworkMetadata, name: str) -> None:
         self._loaded = loaded
-        self.metadata = metadata
-        self.name = name
+        self.metadata, self.name = metadata, name
+        self.form = "kernel-pack" if metadata.target == "kernel-pack" else "compiled"
         first = loaded.make()
         # compiles the network again; None if this process did not compile it
         self.recompile: Callable[[], CompiledLibrary] | None = None
@@ -374,11 +374,6 @@ class Network:
     def keeps_state(self) -> bool:
         """Whether tensors are kept between calls, which wait for each other."""
         return self._lock is not None
-
-    @property
-    def form(self) -> str:
-        """What runs the network: ``compiled`` code, or without a C compiler the ``kernel-pack``."""
-        return "kernel-pack" if self.metadata.target == "kernel-pack" else "compiled"
 
     @property
     def memory(self) -> Memory | None:

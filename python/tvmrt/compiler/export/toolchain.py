@@ -153,13 +153,18 @@ def build_library(
     if linked is not output:
         link += ZIG_LINK_FLAGS.get(system, ())
     calls.call(link, linked.parent)
-    if not linked.is_file() or linked.stat().st_size == 0:
+    _check_written(linked, command)
+    if linked is not output:
+        shutil.copy(linked, output)
+
+
+def _check_written(library: Path, command: Sequence[str]) -> None:
+    """Raise CompileError if a compiler wrote no library."""
+    if not library.is_file() or library.stat().st_size == 0:
         raise CompileError(
             f"{toolchains.name_of(command)} reported no error and wrote no library; "
             "choose another C compiler"
         )
-    if linked is not output:
-        shutil.copy(linked, output)
 
 
 class _Calls:
