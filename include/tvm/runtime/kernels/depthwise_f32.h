@@ -11,11 +11,11 @@
  *
  * A file instantiates the kernels that its layers need; the lines
  *
- *   TVMRT_DEFINE_DEPTHWISE_F32(16, 3, 1, 8)
- *   TVMRT_DEFINE_DEPTHWISE_ANY_F32(16, 8)
+ *   TVMRT_DEFINE_DEPTHWISE_F32(one, 16, 3, 1, 8, 16)
+ *   TVMRT_DEFINE_DEPTHWISE_ANY_F32(other, 8, 8, 16)
  *
- * define tvmrt_depthwise_f32_16k3s1x8, for windows 3 columns wide, stride 1, 8 pixels at a time,
- * and tvmrt_depthwise_f32_16x8, for any width, stride and dilation.
+ * define `one`, for windows 3 columns wide, stride 1, 8 pixels at a time, and `other`, with vectors
+ * of 8 for any width, stride and dilation. Both take weights and bias packed for 16 channels.
  */
 #ifndef TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_
 #define TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_
@@ -70,30 +70,14 @@ typedef struct tvmrt_depthwise_f32_sizes {
   for (int variable = 0; variable < (count); variable++)
 
 /* clang-format off */
-#define TVMRT_DEFINE_DEPTHWISE_F32(V, KW, S, MR)                                                   \
-  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##k##KW##s##S##x##MR, tvmrt_f32x##V, V,    \
-                                 MR, KW, S, V)                                                     \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##k##KW##s##S##x##MR, tvmrt_f32x##V, V,   \
-                                  MR, ((KW) - 1) / 2, ((MR) - 1) * (S) + (KW), V, KW)
-
-#define TVMRT_DEFINE_DEPTHWISE_ANY_F32(V, MR)                                                      \
-  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##x##MR, tvmrt_f32x##V, V, MR, V)      \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##x##MR, tvmrt_f32x##V, V, MR, 0,         \
-                                  ((MR) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, V,\
-                                  0)
-
-/* Instance for weights and bias that are packed for P channels, a multiple of V. */
-#define TVMRT_DEFINE_DEPTHWISE_OF_F32(V, KW, S, MR, P)                                             \
-  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##MR,               \
-                                 tvmrt_f32x##V, V, MR, KW, S, P)                                   \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##MR,              \
-                                  tvmrt_f32x##V, V, MR, ((KW) - 1) / 2,                            \
+#define TVMRT_DEFINE_DEPTHWISE_F32(NAME, V, KW, S, MR, P)                                          \
+  TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, tvmrt_f32x##V, V, MR, KW, S, P)                             \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, tvmrt_f32x##V, V, MR, ((KW) - 1) / 2,                      \
                                   ((MR) - 1) * (S) + (KW), P, KW)
 
-#define TVMRT_DEFINE_DEPTHWISE_ANY_OF_F32(V, MR, P)                                                \
-  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##of##P##x##MR, tvmrt_f32x##V, V, MR,  \
-                                     P)                                                            \
-  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##x##MR, tvmrt_f32x##V, V, MR, 0,  \
+#define TVMRT_DEFINE_DEPTHWISE_ANY_F32(NAME, V, MR, P)                                             \
+  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(NAME, tvmrt_f32x##V, V, MR, P)                                \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, tvmrt_f32x##V, V, MR, 0,                                   \
                                   ((MR) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, P,\
                                   0)
 

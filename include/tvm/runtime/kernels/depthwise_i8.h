@@ -317,7 +317,7 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
  * \brief Define one tile as a function that is compiled once in this file; its type is
  * tvmrt_tile_i8.
  *
- *     TVMRT_DEFINE_DEPTHWISE_I8(depthwise_3x3s1x4, 3, 3, 1, 1, 4, 64, 1, 0)
+ *     TVMRT_DEFINE_DEPTHWISE_I8(depthwise_3x3s1x4, 3, 3, 1, 1, 4, 64, 1, 0, TVMRT_RESIDUAL_NONE)
  *
  * \param name      of the function.
  * \param rows      KD * KH; KW for a kernel of a single row.
@@ -328,20 +328,16 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
  * \param channels  to compute: the block, or the remainder in the last block.
  * \param parts     1, 2 or 3 as the weights were packed.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
- * \param epilogue  of the second macro: one of TVMRT_ROUND_*, see tile/simd_i8.h.
+ * \param epilogue  one of TVMRT_ROUND_*, see tile/simd_i8.h, or TVMRT_RESIDUAL_NONE.
  */
 #define TVMRT_DEFINE_DEPTHWISE_I8(name, rows, columns, stride, dilation, mr, channels, parts, \
-                                  is_signed)                                                  \
-  TVMRT_DEFINE_DEPTHWISE_I8_OF(name, rows, columns, stride, dilation, mr, channels, parts,    \
-                               is_signed, TVMRT_RESIDUAL_NONE)
-#define TVMRT_DEFINE_DEPTHWISE_I8_OF(name, rows, columns, stride, dilation, mr, channels, parts, \
-                                     is_signed, epilogue)                                        \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,                 \
-                           const int32_t* sums) {                                                \
-    const tvmrt_depthwise_i8_shape shape = {rows,     columns, stride,    dilation, mr,          \
-                                            channels, parts,   is_signed, epilogue};             \
-    (void)sums;                                                                                  \
-    tvmrt_depthwise_i8_tile(shape, a, offset, y);                                                \
+                                  is_signed, epilogue)                                        \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,              \
+                           const int32_t* sums) {                                             \
+    const tvmrt_depthwise_i8_shape shape = {rows,     columns, stride,    dilation, mr,       \
+                                            channels, parts,   is_signed, epilogue};          \
+    (void)sums;                                                                               \
+    tvmrt_depthwise_i8_tile(shape, a, offset, y);                                             \
   }
 
 #endif /* TVM_RUNTIME_KERNELS_DEPTHWISE_I8_H_ */

@@ -81,19 +81,8 @@ static inline void tvmrt_matmul_f32_pack_rows(const tvmrt_matmul_f32_layer* laye
 static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* layer,
                                                  const float* b, int c, int count, int block,
                                                  float* panel) {
-#if TVMRT_SIMD_LANES_F32 > 1
   tvmrt_transpose_float(b + (int64_t)c * layer->b_stride, layer->b_stride, panel, block, layer->k,
                         count);
-#else
-  /* A few k at a time, so that the written lines of the panel stay in the cache. */
-  for (int k = 0; k < layer->k; k += 16) {
-    const int k_end = layer->k - k < 16 ? layer->k : k + 16;
-    for (int i = 0; i < count; i++) {
-      const float* column = b + (int64_t)(c + i) * layer->b_stride;
-      for (int j = k; j < k_end; j++) panel[(int64_t)j * block + i] = column[j];
-    }
-  }
-#endif
 }
 
 /* Pack columns [c, c + count) of b at panel; count <= block. */

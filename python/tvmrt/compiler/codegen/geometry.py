@@ -142,6 +142,16 @@ class Window:
                 window = window._rotated()
         return window
 
+    def with_joined_columns(self, channels: int) -> Window:
+        """Return the same windows with each row of a dense image as one pixel of more channels, if
+        every window covers whole rows: their results form one row."""
+        covers = self.kernel[2] == self.in_[2] and self.out[2] == self.dilation[2] == 1
+        dense = self.x_stride == channels and self.pad[2] == 0
+        if not covers or not dense or symbols_of(*self.in_, *self.out) or self.out[1] == 1:
+            return self
+        taken = {name: (*getattr(self, name)[:2], 1) for name in ("in_", "kernel", "stride")}
+        return replace(self, x_stride=channels * self.in_[2], **taken)
+
     def _rotated(self) -> Window:
         names = ("in_", "out", "kernel", "stride", "dilation", "pad")
         turned = {name: getattr(self, name) for name in names}

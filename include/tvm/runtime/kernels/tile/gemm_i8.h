@@ -305,7 +305,7 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int nr, int mr, int is_signed, int is_share
 /*!
  * \brief Define one tile as a function that is compiled once in this file.
  *
- *     TVMRT_DEFINE_TILE_I8_OF(tile_i8_4x6_u8, 4, 6, 0, 0, TVMRT_RESIDUAL_NONE)
+ *     TVMRT_DEFINE_TILE_I8(tile_i8_4x6_u8, 4, 6, 0, 0, TVMRT_RESIDUAL_NONE)
  *
  * \param name      of the function, a tvmrt_tile_i8.
  * \param nr        vectors of output channels, 1 to 8.
@@ -314,15 +314,11 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int nr, int mr, int is_signed, int is_share
  * \param is_shared 1 for weights packed for a wider ISA level: a part of one of its blocks.
  * \param epilogue  type of the residual, TVMRT_RESIDUAL_*, and rounding, TVMRT_ROUND_*.
  */
-#define TVMRT_DEFINE_TILE_I8_OF(name, nr, mr, is_signed, is_shared, epilogue)       \
+#define TVMRT_DEFINE_TILE_I8(name, nr, mr, is_signed, is_shared, epilogue)          \
   TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,    \
                            const int32_t* sums) {                                   \
     tvmrt_tile_i8_body(nr, mr, is_signed, is_shared, epilogue, a, offset, y, sums); \
   }
-#define TVMRT_DEFINE_TILE_I8(name, nr, mr, is_signed) \
-  TVMRT_DEFINE_TILE_I8_OF(name, nr, mr, is_signed, 0, TVMRT_RESIDUAL_NONE)
-#define TVMRT_DEFINE_TILE_I8_SHARED(name, nr, mr, is_signed) \
-  TVMRT_DEFINE_TILE_I8_OF(name, nr, mr, is_signed, 1, TVMRT_RESIDUAL_NONE)
 
 #if TVMRT_I8_CAN_AVX2
 /*! \brief The sum of the four 64-bit lanes, which is small. */

@@ -378,7 +378,7 @@ TVMRT_INLINE void tvmrt_amx_i8_call(int nr, int mr, int is_signed, int epilogue,
   a->amx->ahead = ahead;
 }
 
-/*! \brief Like TVMRT_DEFINE_TILE_I8_OF, for 1 to 16 pixels, or up to 32 with one or two vectors.
+/*! \brief Like TVMRT_DEFINE_TILE_I8, for 1 to 16 pixels, or up to 32 with one or two vectors.
  * is_padded_copy: y and a->added are those of pixel 0 of an image, see a->amx->padded_pitch. exceeds_l1: the weights
  * exceed the L1 cache. */
 #define TVMRT_DEFINE_TILE_I8_AMX(name, nr, mr, is_signed, epilogue, is_padded_copy, exceeds_l1)    \

@@ -3,7 +3,8 @@
  * \brief Transposing copies, blocked for the cache.
  *
  * A plain loop over such a copy touches a new cache line with every element on one of the sides.
- * These copies go by square blocks, so that a loaded line is used completely before it is evicted.
+ * These copies go by square blocks, so that a loaded line is used completely before it is evicted,
+ * and along the lines of x if these share few sets of a cache.
  *
  *   y[r * ys + c] = x[c * xs + r]      for r < rows, c < columns; strides in elements
  *
@@ -15,7 +16,11 @@
 
 #include "simd.h"
 
-enum { TVMRT_TRANSPOSE_BLOCK = 8 };
+enum {
+  TVMRT_TRANSPOSE_BLOCK = 8,
+  TVMRT_TRANSPOSE_PAGE = 4096,  /*!< Lines at this distance evict each other from a cache. */
+  TVMRT_TRANSPOSE_FAR = 1 << 20 /*!< Bytes from which on lines are prefetched. */
+};
 
 #if defined(__AVX__) && defined(__GNUC__)
 /* Select eight lanes of two vectors; those of the second are counted from 8 on. */
@@ -55,33 +60,38 @@ TVMRT_INLINE void tvmrt_transpose_block_32(const void* x, int64_t xs, void* y, i
 #define TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, x, xs, y, ys) 0
 #endif
 
-#define TVMRT_DEFINE_TRANSPOSE(TYPE)                                                           \
-  static inline void tvmrt_transpose_part_##TYPE(const TYPE* TVMRT_RESTRICT x, int64_t xs,     \
-                                                 TYPE* TVMRT_RESTRICT y, int64_t ys, int rows, \
-                                                 int columns) {                                \
-    for (int r = 0; r < rows; r++) {                                                           \
-      for (int c = 0; c < columns; c++) y[r * ys + c] = x[c * xs + r];                         \
-    }                                                                                          \
-  }                                                                                            \
-  static inline void tvmrt_transpose_##TYPE(const TYPE* TVMRT_RESTRICT x, int64_t xs,          \
-                                            TYPE* TVMRT_RESTRICT y, int64_t ys, int rows,      \
-                                            int columns) {                                     \
-    const int block = TVMRT_TRANSPOSE_BLOCK;                                                   \
-    for (int r = 0; r < rows; r += block) {                                                    \
-      const int height = rows - r < block ? rows - r : block;                                  \
-      for (int c = 0; c < columns; c += block) {                                               \
-        const int width = columns - c < block ? columns - c : block;                           \
-        const TYPE* from = x + c * xs + r;                                                     \
-        TYPE* to = y + r * ys + c;                                                             \
-        if (height == block && width == block) {                                               \
-          if (TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, from, xs, to, ys)) continue;                  \
-          tvmrt_transpose_part_##TYPE(from, xs, to, ys, TVMRT_TRANSPOSE_BLOCK,                 \
-                                      TVMRT_TRANSPOSE_BLOCK);                                  \
-        } else {                                                                               \
-          tvmrt_transpose_part_##TYPE(from, xs, to, ys, height, width);                        \
-        }                                                                                      \
-      }                                                                                        \
-    }                                                                                          \
+#define TVMRT_DEFINE_TRANSPOSE(TYPE)                                                               \
+  static inline void tvmrt_transpose_part_##TYPE(const TYPE* TVMRT_RESTRICT x, int64_t xs,         \
+                                                 TYPE* TVMRT_RESTRICT y, int64_t ys, int rows,     \
+                                                 int columns) {                                    \
+    for (int r = 0; r < rows; r++) {                                                               \
+      for (int c = 0; c < columns; c++) y[r * ys + c] = x[c * xs + r];                             \
+    }                                                                                              \
+  }                                                                                                \
+  static inline void tvmrt_transpose_##TYPE(const TYPE* TVMRT_RESTRICT x, int64_t xs,              \
+                                            TYPE* TVMRT_RESTRICT y, int64_t ys, int rows,          \
+                                            int columns) {                                         \
+    const int block = TVMRT_TRANSPOSE_BLOCK;                                                       \
+    const int by_columns = xs * (int64_t)sizeof(TYPE) % TVMRT_TRANSPOSE_PAGE == 0;                 \
+    const int outer = by_columns ? columns : rows, inner = by_columns ? rows : columns;            \
+    const int far = (int64_t)rows * columns * (int64_t)sizeof(TYPE) >= TVMRT_TRANSPOSE_FAR;        \
+    for (int i = 0; i < outer; i += block) {                                                       \
+      for (int j = 0; j < inner; j += block) {                                                     \
+        const int r = by_columns ? j : i, c = by_columns ? i : j;                                  \
+        const int height = rows - r < block ? rows - r : block;                                    \
+        const int width = columns - c < block ? columns - c : block;                               \
+        const TYPE* from = x + c * xs + r;                                                         \
+        TYPE* to = y + r * ys + c;                                                                 \
+        for (int k = 0; far && k < width; k++) TVMRT_PREFETCH(from + k * xs + 128 / sizeof(TYPE)); \
+        if (height == block && width == block) {                                                   \
+          if (TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, from, xs, to, ys)) continue;                      \
+          tvmrt_transpose_part_##TYPE(from, xs, to, ys, TVMRT_TRANSPOSE_BLOCK,                     \
+                                      TVMRT_TRANSPOSE_BLOCK);                                      \
+        } else {                                                                                   \
+          tvmrt_transpose_part_##TYPE(from, xs, to, ys, height, width);                            \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
   }
 
 TVMRT_DEFINE_TRANSPOSE(float)

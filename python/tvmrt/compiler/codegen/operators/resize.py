@@ -27,37 +27,52 @@ class IndexTableLowering(Lowering):
     def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
         return ResultLayout(accesses[self.node.inputs[0]].at.order(), ANY)
 
-    def loops(self, step: Step, axes: Sequence[int]) -> list[Loop]:
-        """Return loops over the result. Their operands are the input (stride 0 along ``axes``), the
-        result, and an index for each axis of ``axes``."""
-        x, y = step.reads[0].at, step.writes[0].at
-        rank = len(y.shape)
-        input_strides = tuple(0 if d in axes else x.strides[d] for d in range(rank))
-        index_strides = [tuple(int(d == axis) for d in range(rank)) for axis in axes]
-        return merge_loops(y.shape, y.order(), [input_strides, y.strides, *index_strides])
-
 
 @lowers("pick")
 class PickLowering(IndexTableLowering):
-    """Copy of whole pixels; the tables hold offsets in the input."""
+    """Copy of whole pixels. Evenly spaced indices, each repeated equally often, are loops without
+    a table; other tables hold offsets in the input."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        axes = self.node.attrs["axes"]
-        x = step.reads[0].at
-        loops = self.loops(step, axes)
+        x, y = step.reads[0].at, step.writes[0].at
+        places = dict(zip(self.node.attrs["axes"], (t.data for t in self.node.inputs[1:])))
+        even = {axis: steps for axis, data in places.items() if (steps := _even_steps(data))}
         tables = [
-            _table(f, f"places{axis}", table.data, x.strides[axis])
-            for axis, table in zip(axes, self.node.inputs[1:])
+            _table(f, f"places{axis}", data, x.strides[axis])
+            for axis, data in places.items()
+            if axis not in even
         ]
+        extents: list[SymInt] = []
+        strides: list[tuple[SymInt, ...]] = []  # of x, y and the tables
+        for d in y.order():
+            repeats, distance, _ = even.get(d, (1, int(d not in places), 0))
+            at_table = [int(d == axis) for axis in places if axis not in even]
+            extents += [y.shape[d] // repeats, repeats]
+            strides.append((x.strides[d] * distance, y.strides[d] * repeats, *at_table))
+            strides.append((0, y.strides[d], *at_table))
+        loops = merge_loops(extents, range(len(extents)), list(zip(*strides)))
+        first = sum(start * x.strides[axis] for axis, (_, _, start) in even.items())
 
         def body(names: Sequence[str]) -> None:
-            terms = [index(loops, names, 0)]
+            terms = [index(loops, names, 0), str(first)]
             for k, (table, times) in enumerate(tables):
                 terms.append(f"{table}[{index(loops, names, 2 + k)}]{times}")
             offset = " + ".join(t for t in terms if t != "0") or "0"
             f.line(f"{f.write()}[{index(loops, names, 1)}] = {f.read(0)}[{offset}];")
 
         emit_nest(f, loops, body, max_iterations(loops))
+
+
+def _even_steps(places: np.ndarray) -> tuple[int, int, int] | None:
+    """Return how often each of evenly spaced indices is repeated, their distance, and the first;
+    None for other indices."""
+    if not places.size:
+        return None
+    repeats = int((places != places[0]).argmax()) or places.size
+    distance = int(places[min(repeats, places.size - 1)] - places[0])
+    even = places[0] + np.arange(places.size) // repeats * distance
+    is_even = places.size % repeats == 0 and np.array_equal(even, places)
+    return (repeats, distance, int(places[0])) if is_even else None
 
 
 def _table(f: FunctionWriter, name: str, indices: np.ndarray, stride: SymInt) -> tuple[str, str]:
@@ -85,11 +100,14 @@ class ResampleLowering(IndexTableLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         axis = self.node.attrs["axis"]
         indices, weights = self.node.inputs[1].data, self.node.inputs[2].data
-        loops = self.loops(step, [axis])
+        x, y = step.reads[0].at, step.writes[0].at
+        along = tuple(int(d == axis) for d in range(len(y.shape)))
+        steps = tuple(0 if a else stride for a, stride in zip(along, x.strides))
+        loops = merge_loops(y.shape, y.order(), [steps, y.strides, along])
         at = next((k for k, loop in enumerate(loops) if loop.strides[2]), -1)
-        table, times = _table(f, "places", indices, step.reads[0].at.strides[axis])
+        table, times = _table(f, "places", indices, x.strides[axis])
         weight = f.constant("weights", weights)
-        taps = indices.shape[1]
+        taps, kind = indices.shape[1], self.node.output.dtype.c
         outer, inner = loops[: at + 1], loops[at + 1 :]
 
         def body(names: Sequence[str]) -> None:
@@ -99,18 +117,15 @@ class ResampleLowering(IndexTableLowering):
             for t in range(taps):
                 entry = row if taps == 1 else f"{row} * {taps}" + (f" + {t}" if t else "")
                 weight_variable, source = f.fresh(f"w{t}"), f.fresh(f"x{t}")
-                f.line(f"const {self._type()} {weight_variable} = {weight}[{entry}];")
+                f.line(f"const {kind} {weight_variable} = {weight}[{entry}];")
                 pixel = plus(f.read(0), base, f"{table}[{entry}]{times}")
-                f.line(f"const {self._type()} *{source} = {pixel};")
+                f.line(f"const {kind} *{source} = {pixel};")
                 terms.append((weight_variable, source))
             result = f.fresh("out")
-            f.line(f"{self._type()} *{result} = {plus(f.write(), index(outer, names, 1))};")
+            f.line(f"{kind} *{result} = {plus(f.write(), index(outer, names, 1))};")
             self._print_weighted_sums(f, inner, result, terms)
 
         emit_nest(f, outer, body, max_iterations(loops))
-
-    def _type(self) -> str:
-        return self.node.output.dtype.c
 
     def _print_weighted_sums(
         self, f: FunctionWriter, inner: list[Loop], result: str, terms: list

@@ -363,7 +363,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
         ):
             return None
         layer = self.layer(step)
-        if not can_tile_depth_first(layer.window, self.epilogue, step):
+        joins_columns = layer.in_channels != self.node.inputs[1].shape[1]
+        if joins_columns or not can_tile_depth_first(layer.window, self.epilogue, step):
             return None
         weights = layer.weights * layer.out_channels * layer.groups
         return DepthFirstLayer(layer.window, weights * FLOAT, self.depthwise)

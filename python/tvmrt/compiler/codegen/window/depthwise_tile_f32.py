@@ -39,12 +39,9 @@ class DepthwiseTile:
 
     def definitions(self) -> list[str]:
         """Return the C lines that define the tile function; a file has each line once."""
-        part, packed = ("_OF", f", {self.shared_block}") if self.shared_block else ("", "")
-        if not self.columns:
-            sizes = f"{self.lanes}, {self.width}{packed}"
-            return [f"TVMRT_DEFINE_DEPTHWISE_ANY{part}_F32({sizes})"]
-        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}{packed}"
-        return [f"TVMRT_DEFINE_DEPTHWISE{part}_F32({sizes})"]
+        sizes = f"{self.columns}, {self.stride}, {self.width}" if self.columns else self.width
+        kind = "DEPTHWISE" if self.columns else "DEPTHWISE_ANY"
+        return [f"TVMRT_DEFINE_{kind}_F32({self.name()}, {self.lanes}, {sizes}, {self.packed})"]
 
     @property
     def packed(self) -> int:
@@ -76,7 +73,7 @@ def depthwise_options(window: Window, channels: int, machine: VectorMachine) -> 
     if widest is not None:
         packed = choose_depthwise(window, channels, widest).lanes
         lanes = min(machine.lanes, packed)
-    fixed = window.dilation[2] == 1 and columns <= 7 and stride <= 2
+    fixed = window.dilation[2] == 1 and columns <= 11 and stride <= 2
     limit = 8
     if fixed:
         while limit > 1 and (limit - 1) * stride + columns + limit + 1 > machine.registers:

@@ -49,6 +49,9 @@ class LayerF32:
     def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
         """Return a convolution; channel arguments count all groups."""
         ins, outs = in_channels // groups, out_channels // groups
+        if groups == 1:
+            taps, window = window.kernel[2], window.with_joined_columns(ins)
+            ins *= taps // window.kernel[2]
         plan = plan_window(window.in_longest_rows(), ins, element=FLOAT)
         uses = window.pixels
         work = uses * out_channels * window.taps * ins

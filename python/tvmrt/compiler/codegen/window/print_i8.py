@@ -81,16 +81,11 @@ def _macro(plan: PlanI8, size: tuple[int, int]) -> tuple[str, tuple[object, ...]
         shape = (variant.depthwise_rows, layer.depthwise_taps[1])
         steps = (layer.window.stride[2], layer.window.dilation[2])
         sizes = (*shape, *steps, size[1], size[0], variant.overflow.parts)
-        if plan.rounding:
-            return "TVMRT_DEFINE_DEPTHWISE_I8_OF", (*sizes, signed, plus)
-        return "TVMRT_DEFINE_DEPTHWISE_I8", (*sizes, signed)
+        return "TVMRT_DEFINE_DEPTHWISE_I8", (*sizes, signed, plus)
     if amx is not None:
         kind = (signed, plus, int(bool(amx.padded_pitch)), int(amx.exceeds_l1))
         return "TVMRT_DEFINE_TILE_I8_AMX", (*size, *kind)
-    if plan.residual_type or plan.rounding:
-        return "TVMRT_DEFINE_TILE_I8_OF", (*size, signed, int(variant.shares), plus)
-    part = "_SHARED" if variant.shares else ""
-    return f"TVMRT_DEFINE_TILE_I8{part}", (*size, signed)
+    return "TVMRT_DEFINE_TILE_I8", (*size, signed, int(variant.shares), plus)
 
 
 def amx_members(plan: AmxPlan, fused_add: str = "NULL") -> dict[str, object]:
