@@ -48,19 +48,18 @@ TVMRT_INLINE uint32_t tvmrt_order_f32(float x) {
   const uint32_t bits = tvmrt_bits_f32(x);
   return (bits ^ (0u - (bits >> 31)) >> 1) - 0x807FFFFFu;
 }
-#define TVMRT_LARGER_F32(a, b) (tvmrt_order_f32(a) > tvmrt_order_f32(b) ? (a) : (b))
-#define TVMRT_SMALLER_F32(a, b) (tvmrt_order_f32(-(a)) > tvmrt_order_f32(-(b)) ? (a) : (b))
-#else
-/* One comparison if b is a constant; GCC does not vectorise two without -fthread-jumps. */
-#define TVMRT_LARGER_F32(a, b) ((b) != (b) ? (b) : !((a) <= (b)) ? (a) : (b))
-#define TVMRT_SMALLER_F32(a, b) ((b) != (b) ? (b) : !((a) >= (b)) ? (a) : (b))
+#define TVMRT_ABOVE_F32(a, b) (tvmrt_order_f32(a) > tvmrt_order_f32(b))
+#elif defined(TVMRT_FREESTANDING)
+#define TVMRT_ABOVE_F32(a, b) ((a) > (b) || (a) != (a))
+#else /* one comparison if b is a constant: GCC vectorises it without -fthread-jumps, too */
+#define TVMRT_ABOVE_F32(a, b) (((b) == (b)) & !((a) <= (b)))
 #endif
 
 /*! \brief Maximum of both; NaN if either is. */
-TVMRT_INLINE float tvmrt_max_f32(float a, float b) { return TVMRT_LARGER_F32(a, b); }
+TVMRT_INLINE float tvmrt_max_f32(float a, float b) { return TVMRT_ABOVE_F32(a, b) ? a : b; }
 
 /*! \brief Minimum of both; NaN if either is. */
-TVMRT_INLINE float tvmrt_min_f32(float a, float b) { return TVMRT_SMALLER_F32(a, b); }
+TVMRT_INLINE float tvmrt_min_f32(float a, float b) { return TVMRT_ABOVE_F32(-a, -b) ? a : b; }
 
 /*! \brief x clamped to [lo, hi]; NaN stays. */
 TVMRT_INLINE float tvmrt_clamp_f32(float x, float lo, float hi) {
