@@ -97,6 +97,19 @@ class Int8Network(Net):
         self.conv(self.values[self.last].shape[3], kernel, stride, act, depthwise=True)
         self.conv(channels, (1, 1), act=act)
 
+    def residual(self, channels: int, stride: int) -> None:
+        """Add two 3 x 3 convolutions and their input, through a 1 x 1 convolution if strided."""
+        before = self.last
+        self.conv(channels, (3, 3), stride)
+        self.conv(channels, (3, 3), act="")
+        body = self.last
+        if stride != 1:
+            self.last = before
+            self.conv(channels, (1, 1), stride, act="")
+            before = self.last
+        self.last = body
+        self.add(before, "relu")
+
     def add(self, other: int, act: str = "") -> None:
         value = self.values[self.last] + self.values[other]
         fused = {"fusedActivationFunction": _ACTIVATIONS[act]}
@@ -136,6 +149,20 @@ class Int8Network(Net):
         self.op("SOFTMAX", [self.last], [result], options="SoftmaxOptions", beta=1.0)
         self.last = result
 
+    def quantize_input(self) -> None:
+        """Make the input uint8, and convert it to int8 with the same scale."""
+        (int8,) = self.graph.inputs
+        scale, zero = self._quantization(int8)
+        shape = self.values[int8].shape
+        self.graph.inputs = [self.tensor(shape, "uint8", scale=scale, zero=zero + 128)]
+        self.op("QUANTIZE", self.graph.inputs, [int8])
+
+    def dequantize(self) -> None:
+        """Convert the last tensor to float32."""
+        result = self.tensor(self.values[self.last].shape, "float32")
+        self.op("DEQUANTIZE", [self.last], [result])
+        self.last = result
+
     def file(self) -> bytes:
         self.graph.outputs.append(self.last)
         return self.data()
@@ -172,16 +199,7 @@ def ic() -> bytes:
     net = Int8Network(3, 32, 32, 3)
     net.conv(16, (3, 3))
     for channels, stride in ((16, 1), (32, 2), (64, 2)):
-        before = net.last
-        net.conv(channels, (3, 3), stride)
-        net.conv(channels, (3, 3), act="")
-        body = net.last
-        if stride != 1:
-            net.last = before
-            net.conv(channels, (1, 1), stride, act="")
-            before = net.last
-        net.last = body
-        net.add(before, "relu")
+        net.residual(channels, stride)
     net.average()
     net.dense(10)
     net.softmax()
@@ -220,7 +238,7 @@ def sww() -> bytes:
     return net.file()
 
 
-def _inverted_residual(
+def inverted_residual(
     net: Int8Network, kernel: int, expand: int, channels: int, stride: int
 ) -> None:
     before, size = net.last, net.values[net.last].shape[3]
@@ -249,7 +267,7 @@ def mcunet_vww1() -> bytes:
     net = Int8Network(7, 80, 80, 3)
     net.conv(16, (3, 3), 2, "relu6")
     for block in MCUNET_VWW1:
-        _inverted_residual(net, *block)
+        inverted_residual(net, *block)
     net.average()
     net.dense(2)
     return net.file()
@@ -259,7 +277,7 @@ def mobilenet_v2() -> bytes:
     net = Int8Network(8, 224, 224, 3)
     net.conv(32, (3, 3), 2, "relu6")
     for block in MOBILENET_V2:
-        _inverted_residual(net, *block)
+        inverted_residual(net, *block)
     net.conv(1280, (1, 1), act="relu6")
     net.average()
     net.dense(1000)

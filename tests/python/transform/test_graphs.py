@@ -24,7 +24,12 @@ from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.compiler.ir.verifier import print_graph, verify
 from tvmrt.compiler.partition import partition
 from tvmrt.compiler.planner import plan_program
-from tvmrt.compiler.transform import fold_requantization, merge_sibling_convs, nest_concats
+from tvmrt.compiler.transform import (
+    fold_requantization,
+    fold_sign_change,
+    merge_sibling_convs,
+    nest_concats,
+)
 from tvmrt.compiler.transform.conv_transpose_to_conv import conv_transpose_to_conv
 from tvmrt.compiler.transform.fixed_point_requantize import to_fixed_point
 from tvmrt.compiler.transform.float_sums import sums_in_float
@@ -37,6 +42,7 @@ ALL = 1000  # elements: constants are printed whole
 MORE = {
     "optimize": lambda graph: optimize(graph, lambda name, graph: None),
     "fold-requantization": fold_requantization,
+    "fold-sign-change": fold_sign_change,
     "merge-sibling-convs": lambda graph: merge_sibling_convs(graph, True),
     "nest-concats": nest_concats,
     "conv-transpose-to-conv": conv_transpose_to_conv,

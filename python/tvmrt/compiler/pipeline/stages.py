@@ -40,6 +40,7 @@ from tvmrt.compiler.request import Request
 from tvmrt.compiler.transform import (
     expand_composed,
     fold_requantization,
+    fold_sign_change,
     infer_layouts,
     merge_sibling_convs,
     nest_concats,
@@ -177,6 +178,7 @@ def _requantize(graph: Graph, request: Request, machine: Target) -> None:
     if request.requantize == "fixed-point":
         to_fixed_point(graph)
     fold_requantization(graph)
+    fold_sign_change(graph)
     if not BOARD_KERNELS.of(machine):
         sums_in_float(graph)
 

@@ -7,31 +7,46 @@ followed by a short local search, which stops at the lower bound.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 SEARCH_ITERATIONS = 400
 SEARCH_VISITS = 1 << 24  # maximum visits of neighbours in one search, about ten seconds
 
 
+# Index of an interval that is live at a common step, and the bytes from the first common step on: of
+# the interval itself, and of the other one.
+Conflict = tuple[int, int, int]
+
+
 @dataclass(frozen=True)
 class Interval:
-    """``size`` bytes that are live from step ``first`` to step ``last``, inclusive."""
+    """``size`` bytes that are live from step ``first`` to step ``last``, inclusive. ``smaller``:
+    steps from which on it has fewer bytes, at the same offset, with their number."""
 
     size: int
     first: int
     last: int
+    smaller: tuple[tuple[int, int], ...] = ()
 
-    def overlaps(self, other: Interval) -> bool:
-        return self.first <= other.last and other.first <= self.last
+    def size_from(self, step: int) -> int:
+        """Return the bytes at a step, which is the maximum of those at later ones."""
+        return next((size for begin, size in reversed(self.smaller) if begin <= step), self.size)
 
 
 def liveness_bound(intervals: Sequence[Interval]) -> int:
     """Return the maximum bytes live at one step, which every plan without copies needs."""
     change: dict[int, int] = {}
     for interval in intervals:
-        change[interval.first] = change.get(interval.first, 0) + interval.size
-        change[interval.last + 1] = change.get(interval.last + 1, 0) - interval.size
+        before = 0
+        for step, size in (
+            (interval.first, interval.size),
+            *interval.smaller,
+            (interval.last + 1, 0),
+        ):
+            change[step] = change.get(step, 0) + size - before
+            before = size
     live = peak = 0
     for step in sorted(change):
         live += change[step]
@@ -39,15 +54,17 @@ def liveness_bound(intervals: Sequence[Interval]) -> int:
     return peak
 
 
-def interference_of(intervals: Sequence[Interval]) -> list[list[int]]:
+def interference_of(intervals: Sequence[Interval]) -> list[list[Conflict]]:
     """Return for each interval the others that are live at a common step."""
-    interference: list[list[int]] = [[] for _ in intervals]
+    interference: list[list[Conflict]] = [[] for _ in intervals]
     live: list[int] = []
     for i in sorted(range(len(intervals)), key=lambda i: intervals[i].first):
-        live = [j for j in live if intervals[j].last >= intervals[i].first]
+        begin, size = intervals[i].first, intervals[i].size
+        live = [j for j in live if intervals[j].last >= begin]
         for j in live:
-            interference[j].append(i)
-        interference[i] += live
+            other = intervals[j].size_from(begin)
+            interference[j].append((i, other, size))
+            interference[i].append((j, size, other))
         live.append(i)
     return interference
 
@@ -71,7 +88,7 @@ def assign_offsets(intervals: Sequence[Interval]) -> list[int]:
     best_offsets: list[int] = []
     best_top, best_order = -1, orders[0]
     for order in orders:
-        offsets = _fill(intervals, interference, order)
+        offsets = fill(interference, order)
         top = top_of(intervals, offsets)
         if best_top < 0 or top < best_top:
             best_offsets, best_top, best_order = offsets, top, order
@@ -99,14 +116,14 @@ def _search(intervals, interference, order, offsets, top, bound) -> list[int]:
         if generator.random() < 0.3 and len(trial) > 1:
             a, b = generator.randrange(len(trial)), generator.randrange(len(trial))
             trial[a], trial[b] = trial[b], trial[a]
-        candidate = _fill(intervals, interference, trial)
+        candidate = fill(interference, trial)
         candidate_top = top_of(intervals, candidate)
         if candidate_top <= best_top:
             best, best_top, order, current = candidate, candidate_top, trial, candidate
     return best
 
 
-def max_search_iterations(interference: Sequence[Sequence[int]]) -> int:
+def max_search_iterations(interference: Sequence[Sequence[Conflict]]) -> int:
     """Return how many orders may be tried, given the intervals that are live together."""
     return SEARCH_VISITS // max(1, sum(map(len, interference)))
 
@@ -120,30 +137,27 @@ def top_of(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
     return max((o + i.size for o, i in zip(offsets, intervals)), default=0)
 
 
-def _fill(intervals, interference, order) -> list[int]:
-    return fill([interval.size for interval in intervals], interference, order)
-
-
-def fill(
-    sizes: Sequence[int], interference: Sequence[Sequence[int]], order: Sequence[int]
-) -> list[int]:
+def fill(interference: Sequence[Sequence[Conflict]], order: Sequence[int]) -> list[int]:
     """Place each interval, in ``order``, in the best-fitting gap between its placed neighbours."""
-    offsets = [-1] * len(sizes)
+    offsets = [-1] * len(interference)
     for i in order:
-        occupied = sorted(
-            (offsets[j], offsets[j] + sizes[j]) for j in interference[i] if offsets[j] >= 0
+        offsets[i] = best_fit(
+            [(offsets[j], size, other) for j, size, other in interference[i] if offsets[j] >= 0]
         )
-        offsets[i] = best_fit(occupied, sizes[i])
     return offsets
 
 
-def best_fit(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """Return the offset for ``size`` bytes among sorted ranges in use: the smallest gap that fits,
-    else after all of them."""
+def best_fit(taken: Iterable[tuple[int, int, int]]) -> int:
+    """Return an offset among intervals: the smallest gap that fits, else after all of them.
+
+    ``taken``: offset of each interval, the bytes needed below it, and its own.
+    """
+    ordered = sorted(taken)
+    limits = list(accumulate((begin - size for begin, size, _ in reversed(ordered)), min))
     cursor, best, best_gap = 0, None, None
-    for begin, end in taken:
+    for (begin, _, nbytes), limit in zip(ordered, reversed(limits)):
         gap = begin - cursor
-        if gap >= size and (best_gap is None or gap < best_gap):
+        if cursor <= limit and (best_gap is None or gap < best_gap):
             best, best_gap = cursor, gap
-        cursor = max(cursor, end)
+        cursor = max(cursor, begin + nbytes)
     return cursor if best is None else best

@@ -91,7 +91,7 @@ def live_bytes_of_steps(program: Program, align_bytes: int = 1) -> list[int]:
     shared, _ = share_in_place(program, live_ranges, {})
     intervals = _intervals(live_ranges, _groups(live_ranges, shared), align_bytes)
     return [
-        sum(i.size for i in intervals if i.first <= step <= i.last)
+        sum(i.size_from(step) for i in intervals if i.first <= step <= i.last)
         for step in range(len(program.steps))
     ]
 
@@ -109,14 +109,14 @@ def _intervals(
 ) -> list[Interval]:
     """Return size and lifetime of each group. Sizes are multiples of the alignment, so that all
     addresses are, too."""
-    return [
-        Interval(
-            _aligned(root.nbytes, max(align_bytes, root.memory.align_bytes if root.memory else 1)),
-            min(live_ranges[b][0] for b in group),
-            max(live_ranges[b][1] for b in group),
-        )
-        for root, group in groups.items()
-    ]
+    intervals = []
+    for root, group in groups.items():
+        align = max(align_bytes, root.memory.align_bytes if root.memory else 1)
+        by_end = sorted((live_ranges[b][1], round_up(max(b.nbytes, 1), align)) for b in group)
+        smaller = tuple((end + 1, size) for (end, _), (_, size) in zip(by_end, by_end[1:]))
+        first = min(live_ranges[b][0] for b in group)
+        intervals.append(Interval(by_end[0][1], first, by_end[-1][0], smaller))
+    return intervals
 
 
 def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) -> list[int]:
@@ -164,7 +164,7 @@ def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str,
     """Return the operator at the memory peak, and the live bytes."""
 
     def live(step: int) -> int:
-        return sum(i.size for i in intervals if i.first <= step <= i.last)
+        return sum(i.size_from(step) for i in intervals if i.first <= step <= i.last)
 
     if not program.steps:
         return "none", sum(i.size for i in intervals)
@@ -212,7 +212,3 @@ def _has_room(source: Buffer, target: Buffer, shrinks: bool) -> bool:
         missing = target.size * target.dtype.bits - source.size * source.dtype.bits
         return missing == 0 or (shrinks and statically_known_true(le, missing, 0))
     return source.nbytes == target.nbytes or (shrinks and source.nbytes > target.nbytes)
-
-
-def _aligned(nbytes: int, align_bytes: int) -> int:
-    return round_up(max(nbytes, 1), align_bytes)

@@ -105,15 +105,11 @@ class _Search:
         size = self.intervals[i].size
         offsets = {}
         for pool in self.allowed[i]:
-            conflicting = [
-                j
-                for j in self.interference[i]
+            offsets[pool] = offset = best_fit(
+                (placements[j][1], below, other)
+                for j, below, other in self.interference[i]
                 if placements[j] is not None and placements[j][0] == pool
-            ]
-            occupied = sorted(
-                (placements[j][1], placements[j][1] + self.intervals[j].size) for j in conflicting
             )
-            offsets[pool] = offset = best_fit(occupied, size)
             capacity = self.capacities[pool]
             if capacity is None or offset + size <= capacity:
                 return pool, offset

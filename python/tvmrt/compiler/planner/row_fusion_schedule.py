@@ -226,7 +226,8 @@ def _assign_offsets(
     """Return the offset of each size, and the total size."""
     largest = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
     by_conflicts = sorted(range(len(sizes)), key=lambda i: (-len(interference[i]), -sizes[i], i))
-    layouts = [fill(sizes, interference, order) for order in (largest, by_conflicts)]
+    conflicts = [[(j, sizes[i], sizes[j]) for j in row] for i, row in enumerate(interference)]
+    layouts = [fill(conflicts, order) for order in (largest, by_conflicts)]
     tops = [max(o + s for o, s in zip(offsets, sizes)) for offsets in layouts]
     best = tops.index(min(tops))
     return layouts[best], tops[best]

@@ -4,6 +4,7 @@ from .expand_composed import expand_composed
 from .fixed_point_requantize import to_fixed_point
 from .float_sums import sums_in_float
 from .fold_requantization import fold_requantization
+from .fold_sign_change import fold_sign_change
 from .layout_inference import infer_layouts
 from .merge_sibling_convs import merge_sibling_convs
 from .nest_concats import nest_concats
@@ -16,6 +17,7 @@ __all__ = [
     "MIN_WEIGHTS",
     "expand_composed",
     "fold_requantization",
+    "fold_sign_change",
     "infer_layouts",
     "merge_sibling_convs",
     "nest_concats",
