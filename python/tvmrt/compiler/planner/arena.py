@@ -15,8 +15,8 @@ SEARCH_ITERATIONS = 400
 SEARCH_VISITS = 1 << 24  # maximum visits of neighbours in one search, about ten seconds
 
 
-# Index of an interval that is live at a common step, and the bytes from the first common step on: of
-# the interval itself, and of the other one.
+# Index of an interval that is live at a common step, and the bytes from the first one on: of the
+# interval itself, and of the other one.
 Conflict = tuple[int, int, int]
 
 
