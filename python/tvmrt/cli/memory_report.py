@@ -164,7 +164,7 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
             )
         if memory.get("row_plans"):
             used = sum(pool["used_bytes"] for pool in memory["pools"])
-            pairs[f"RAM by rows{of}"] = _plans_text(memory["row_plans"], used)
+            pairs[f"memory plans{of}"] = _plans_text(memory["row_plans"], used)
         pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
     if image is not None:
         together = [" and ".join(group) for group in image["concurrent"]]
@@ -175,13 +175,16 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plans_text(plans: Sequence[Mapping[str, Any]], used: int) -> str:
-    """Format the fastest, the used and the smallest memory plan of a list on one line."""
-    shown = {0: "fastest", len(plans) - 1: "smallest"}
+    """Format the fastest, the used and the smallest memory plan of a list on one line, with the
+    options that select them."""
+    smallest = "smallest" if plans[-1].get("surplus_macs") else "smallest without repeated work"
+    names: dict[int, list[str]] = {0: ["fastest"]}
+    names.setdefault(len(plans) - 1, []).append(smallest)
     for index, plan in enumerate(plans):
         if plan["ram_bytes"] == used:
-            shown[index] = "used and fastest" if index == 0 else "used"
-    texts = [f"{shown[index]} {_plan_text(plans[index])}" for index in sorted(shown)]
-    return f"{'; '.join(texts)}; --ram BYTES tries all plans"
+            names.setdefault(index, []).insert(0, "used")
+    texts = [f"{' and '.join(names[i])} {_plan_text(plans[i])}" for i in sorted(names)]
+    return f"{'; '.join(texts)}; --ram BYTES: the fastest within BYTES, --ram 1 lists all"
 
 
 def _plan_text(plan: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 A ``.tflite`` network has one layer of each kind, each with its own input. It is compiled for each
 processor in int8, 16x8 (int16 activations, int8 weights) and float32. QEMU counts the
 instructions of each layer, which are divided by the multiply-accumulates that contribute to its
-output, padding included. A Cortex-M7 and a Cortex-M33 execute what a Cortex-M4 does.
+output, padding included. A Cortex-M33 executes what a Cortex-M4 does.
 
 A layer is too expensive if it costs more than FACTOR times its neighbour, a layer that differs in
 the one property that the name of the layer states, or more than the same layer in float32. Then

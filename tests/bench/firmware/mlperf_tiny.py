@@ -12,24 +12,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import tiny_networks
+from page_tables import REFERENCE, millions, one, table, write
 from tflite_case import feeds_for, litert_runs
 
 import tvmrt
 from tvmrt.cli.session import Session
 from tvmrt.compiler.export.summary import Summary
-from tvmrt.plugins.cycles.board_estimate import BoardOptions, estimate
+from tvmrt.plugins.cycles.board_estimate import BoardOptions
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "mlperf-tiny.md"
+PAGE = REFERENCE / "mlperf-tiny.md"
 INPUTS = 100  # compared with LiteRT
 ROUNDINGS = ("micro", "reference")  # the boards' default first
 
@@ -73,7 +73,7 @@ PUBLISHED = {
 FASTEST = 1 << 30
 # Board, and limits of the workspace (--ram; None: as compiled without it).
 RAM = {
-    "mcunet_vww1": ("MCUNet-VWW1, 80 x 80", "stm32h7", (FASTEST, None, 41 << 10)),
+    "mcunet_vww1": ("MCUNet-VWW1, 80 x 80", "stm32h7", (FASTEST, None, 40_000)),
     "mobilenet_v2": ("MobileNetV2 1.0, 224 x 224", "cortex-m55", (FASTEST, None, 90 << 10)),
 }
 
@@ -111,13 +111,6 @@ def _agreement(
     return f"{bits} / {classes}" + (f", within {largest}" if largest else "")
 
 
-def one(path: Path, options: BoardOptions) -> dict:
-    """Return the estimate of a network on a board."""
-    found = estimate(path, options)
-    (network,) = found["networks"].values()
-    return {**network, "clock_hz": found["clock_hz"]}
-
-
 def with_weights_in_ram(path: Path, folder: Path) -> dict:
     """Return the estimate for the first board, with weights and kernels in RAM."""
     board = next(iter(CYCLES.values()))
@@ -130,10 +123,6 @@ def with_weights_in_ram(path: Path, folder: Path) -> dict:
     return one(archive, replace(board, kernels_in_ram=True))
 
 
-def cycles_cell(network: dict) -> str:
-    return f"{network['cycles'] / 1e6:.3f}"
-
-
 def cost_row(name: str, networks: Path | None) -> list[str]:
     """Return the row of one task in the table of costs."""
     task = TASKS[name]
@@ -142,15 +131,15 @@ def cost_row(name: str, networks: Path | None) -> list[str]:
         path, official = network_file(name, networks, folder)
         boards = {title: one(path, options) for title, options in CYCLES.items()}
         m4 = next(iter(boards.values()))
-        millions = [
-            f"{one(path, BoardOptions(board, None, None, None, 1, None))['instructions'] / 1e6:.3f}"
+        instructions = [
+            millions(one(path, BoardOptions(board, None, None, None, 1, None))["instructions"])
             for board in INSTRUCTIONS.values()
         ]
         in_ram = with_weights_in_ram(path, folder)
         equal = agreement(path, folder)
     return [
         f"{name}, {task.title}", "official" if official else "random",
-        *map(cycles_cell, boards.values()), cycles_cell(in_ram), *millions,
+        *(millions(board["cycles"]) for board in [*boards.values(), in_ram]), *instructions,
         f"{m4['flash_bytes']:,}", f"{m4['ram']['total_bytes']:,}", *equal,
     ]  # fmt: skip
 
@@ -205,22 +194,6 @@ RAM_HEAD = [
 ]  # fmt: skip
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def write(tables: dict[str, str]) -> None:
-    """Replace the tables of the page, which stand between comments with their names."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, body in tables.items():
-        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
-        text, count = re.subn(pattern, rf"\g<1>{body}\g<2>", text, flags=re.DOTALL)
-        if count != 1:
-            raise ValueError(f"{PAGE} has no table {name}")
-    PAGE.write_text(text, encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Tables of MLPerf Tiny's networks")
     parser.add_argument("--networks", type=Path, help="folder of the official .tflite files")
@@ -236,7 +209,7 @@ def main() -> int:
         "ram": table(RAM_HEAD, [row for n in RAM if n in chosen for row in ram_rows(n)]),
     }
     if options.write:
-        write(tables)
+        write(PAGE, tables)
     print("\n\n".join(tables.values()))
     return 0
 

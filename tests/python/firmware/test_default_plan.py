@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tarfile
+
 import boards
 import numpy as np
 import pytest
 from onnx import TensorProto
 from test_row_fusion import Network, compile_within, example
+
+from tvmrt.cli import memory_report
 
 ONE_PER_CENT = 1.01
 HUGE = 1 << 30
@@ -50,6 +56,29 @@ def test_the_default_is_one_of_the_plans_that_it_lists():
     whole = compile_within(inverted_residuals(), sizes[0]).summary
     assert whole.arena_bytes == sizes[0]
     assert len(whole.operators) > len(summary.operators)
+
+
+def test_the_fastest_the_used_and_the_smallest_plan_are_printed(tmp_path):
+    library = compile_within(inverted_residuals(), None)
+    library.export(tmp_path / "net.tar")
+    with tarfile.open(tmp_path / "net.tar") as archive:
+        metadata = json.load(archive.extractfile("./metadata.json"))
+    printed = memory_report.memory_pairs(metadata)["memory plans"]
+    sizes = [plan.ram_bytes for plan in library.summary.row_plans]
+    names = {"fastest": sizes[0], "used": library.summary.arena_bytes, "smallest": sizes[-1]}
+    for name, size in names.items():
+        assert re.search(rf"\b{name}\b[^;]* {size:,} B\b", printed), name
+        assert compile_within(inverted_residuals(), size).summary.arena_bytes <= size
+
+
+def test_patches_that_repeat_no_work_are_part_of_the_default():
+    """Each row of a depthwise layer and of the layer before it is large."""
+    net = Network(480)
+    net.conv(480, 7, depthwise=True)
+    net.conv(160, 1)
+    summary = compile_within(net.model([1, 480, 5, 5], TensorProto.INT8), None).summary
+    (used,) = (p for p in summary.row_plans if p.ram_bytes == summary.arena_bytes)
+    assert used.patches == (2,) and not used.surplus_macs
 
 
 def test_a_pool_with_less_memory_takes_the_fastest_plan_that_fits():

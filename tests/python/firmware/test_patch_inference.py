@@ -17,8 +17,8 @@ from tvmrt.compiler.planner import live_bytes_of_steps
 from tvmrt.compiler.planner.row_fusion_schedule import RowSources
 from tvmrt.compiler.planner.row_fusion_selection import (
     CORTEX_M,
+    ChainMemory,
     FusableChain,
-    live_bytes,
     pareto_frontier,
 )
 
@@ -78,7 +78,8 @@ def test_fastest_plan_within_the_limit_is_chosen(seed):
         for patches in (1, 2, 3)
         if draw.random() < 0.6
     }
-    lives = {way: live_bytes(program, way, each, ALIGN) for way, each in chains.items()}
+    memory = ChainMemory(program, ALIGN)
+    lives = {way: memory.live_bytes(way, each) for way, each in chains.items()}
     found = pareto_frontier(program, chains, ALIGN, CORTEX_M)
     whole = found[0].bound_bytes
     single = [bound.bound_bytes for bound in pareto_frontier(program, {}, ALIGN, CORTEX_M)]

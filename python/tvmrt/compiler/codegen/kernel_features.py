@@ -109,10 +109,16 @@ PIXELS_IN_THREES = Feature(
     "dense int8 tiles of three pixels (kernels/board/conv_i8_3px_dsp.h)",
     lambda target: "dsp" in (target.board or ()) and "mve" not in target.board,
 )
+DUAL_ISSUE = Feature(
+    "",
+    "loads between the multiplications of dense int8 tiles",
+    lambda target: "dual_issue" in (target.board or ()),
+)
 
 FEATURES = (
     RUNTIME, HOST_INSTRUCTIONS, NCHW_CONVOLUTIONS, SHARED_TAIL, PREFETCH,
     MULTI_VECTOR_LOOPS, INLINE_FLOATS, ANY_ORDER, BOARD_KERNELS, HELIUM, PIXELS_IN_THREES,
+    DUAL_ISSUE,
 )  # fmt: skip
 
 # Kernel parameters with a default in their header, and the modules that set another value.
@@ -124,6 +130,7 @@ PARAMETERS = {
     "TVMRT_MICRO_CHECKSUM": "firmware/call_lines.py, for options that compare the sums",
     "TVMRT_PAIRED_TABLES": "firmware/call_lines.py, for options that compare constants",
     "TVMRT_MICRO_ROUNDS_TWICE": "window/boards/requant_multipliers.py, for layers that do",
+    "TVMRT_MICRO_DUAL_ISSUE": "window/quantized.py, for processors that do",
     "TVMRT_MICRO_CHANNEL_GROUPS": "window/boards/channel_groups.py, for layers with epilogues",
     "TVMRT_OPENMP_SIMD": "export/toolchain.py, for compilers that are given -fopenmp-simd",
 }

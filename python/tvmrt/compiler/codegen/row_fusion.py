@@ -31,11 +31,11 @@ from tvmrt.compiler.planner.row_fusion_selection import (
     CORTEX_M,
     CORTEX_M_DSP,
     RISCV,
+    ChainMemory,
     ChainRange,
     FusableChain,
     FusionChoice,
     InstructionCosts,
-    live_bytes,
     pareto_frontier,
 )
 
@@ -102,16 +102,34 @@ class FusedChain:
         return [make_patch(steps, self.windows, columns, plan) for columns, plan in each]
 
 
-def find_row_chains(program: Program, with_patches: bool = True) -> dict[ChainRange, FusedChain]:
-    """Find all candidate chains, over whole rows and over patches of columns."""
+def find_row_chains(program: Program, recomputing: bool = True) -> dict[ChainRange, FusedChain]:
+    """Find the candidate chains, over whole rows and over patches of columns. ``recomputing``: also
+    those with patches that compute elements more than once."""
     layers = find_row_layers(program)
-    live = live_bytes_of_steps(program, ALIGN_BYTES)
-    peak = max(live, default=0)
-    last_use = last_uses_of_buffers(program)
-    candidates = [layer and PatchLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
-    chains: dict[ChainRange, FusedChain] = {}
-    for first in range(len(layers)):
-        for last in range(first, min(first + MAX_CHAIN_STEPS, len(layers))):
+    candidates = [
+        layer and PatchLayer.of(step, layer) for step, layer in zip(program.steps, layers)
+    ]
+    search = _PatchSearch(program, candidates, recomputing)
+    schedules, chains = ScheduleCache(), dict[ChainRange, FusedChain]()
+    for (first, last), sources in _fusable_spans(program, candidates, search).items():
+        steps, chain = program.steps[first : last + 1], candidates[first : last + 1]
+        fused = _whole_row_chain(steps, chain, sources, schedules)
+        if _fits_call_table(fused):
+            chains[first, last, 1] = FusedChain(fused)
+    return chains | search.find(chains)
+
+
+def _fusable_spans(
+    program: Program, candidates: Sequence[PatchLayer | None], search: _PatchSearch
+) -> dict[tuple[int, int], list[RowSources]]:
+    """Return first and last step of the chains that can reduce the memory of the program, with the
+    sources of their rows."""
+    live, memory = live_bytes_of_steps(program, ALIGN_BYTES), ChainMemory(program, ALIGN_BYTES)
+    peak, last_use = max(live, default=0), last_uses_of_buffers(program)
+    spans: dict[tuple[int, int], list[RowSources]] = {}
+    smallest = list(live)  # lower bound for each step, alone or in a chain
+    for first in range(len(candidates)):
+        for last in range(first, min(first + MAX_CHAIN_STEPS, len(candidates))):
             chain, steps = candidates[first : last + 1], program.steps[first : last + 1]
             if chain[-1] is None or sum(each.layer.line_buffer_bytes for each in chain) > peak:
                 break
@@ -120,17 +138,19 @@ def find_row_chains(program: Program, with_patches: bool = True) -> dict[ChainRa
                 break
             if last == first or any(last_use[b] > last for b in producers_by_buffer(steps)):
                 continue
-            if _bytes_outside(program, first, last) >= max(live[first : last + 1]):
-                continue
-            fused = _whole_row_chain(steps, chain, sources)
-            if _fits_call_table(fused):
-                chains[first, last, 1] = FusedChain(fused)
-    return chains | _PatchSearch(program, candidates, chains).find() if with_patches else chains
+            scratch = 0 if search.takes(first, last, sources) else _min_scratch_bytes(chain)
+            least = memory.live_bytes((first, last, 1), FusableChain((), scratch, True))
+            if least < max(live[first : last + 1]):
+                spans[first, last] = sources
+                smallest[first : last + 1] = [min(least, n) for n in smallest[first : last + 1]]
+    bound = max(smallest, default=0)
+    return {span: s for span, s in spans.items() if max(live[span[0] : span[1] + 1]) > bound}
 
 
-def _bytes_outside(program: Program, first: int, last: int) -> int:
-    """Return the minimum live bytes outside the memory of a chain of these steps."""
-    return live_bytes(program, (first, last, 1), FusableChain((), 0, True), ALIGN_BYTES)
+def _min_scratch_bytes(chain: Sequence[PatchLayer]) -> int:
+    """Return a lower bound of the scratch of a chain over whole rows."""
+    kernel_bytes = max(each.costs.kernel_bytes for each in chain)
+    return sum(each.layer.line_buffer_bytes for each in chain) + kernel_bytes
 
 
 def _fits_call_table(chain: FusableChain) -> bool:
@@ -144,36 +164,47 @@ class _PatchSearch:
     whole rows need too much."""
 
     def __init__(
-        self,
-        program: Program,
-        candidates: Sequence[PatchLayer | None],
-        chains: Mapping[ChainRange, FusedChain],
+        self, program: Program, candidates: Sequence[PatchLayer | None], recomputing: bool
     ) -> None:
-        self.program, self.candidates, self.chains = program, candidates, chains
+        self.program, self.candidates, self.recomputing = program, candidates, recomputing
         self.windows = [
             None if cut is None else column_window(step)
             for cut, step in zip(candidates, program.steps)
         ]
         self.cutter = PatchLayerCache()
         self.schedules = ScheduleCache()
-        self.live = {
-            span: live_bytes(program, span, joined.chain, ALIGN_BYTES)
-            for span, joined in chains.items()
-        }
-        # minimum live bytes of each step with chains over whole rows
-        self.smallest = live_bytes_of_steps(program, ALIGN_BYTES)
-        for (first, last, _), live in self.live.items():
-            for i in range(first, last + 1):
-                self.smallest[i] = min(self.smallest[i], live)
+        self.chains: Mapping[ChainRange, FusedChain] = {}
 
-    def find(self) -> dict[ChainRange, FusedChain]:
-        """Return all patch-based chains that reduce the peak."""
-        bound, plans = max(self.smallest, default=0), {}
-        for span, joined in self.chains.items():
+    def takes(self, first: int, last: int, sources: Sequence[RowSources]) -> bool:
+        """Return whether a chain of these steps may be split. Without recomputation, all windows
+        that overlap are on its input."""
+        windows = self.windows[first : last + 1]
+        return all(windows) and (
+            self.recomputing
+            or all(
+                window.is_identity
+                for window, source in zip(windows, sources)
+                if source.main != OUTSIDE
+            )
+        )
+
+    def find(self, chains: Mapping[ChainRange, FusedChain]) -> dict[ChainRange, FusedChain]:
+        """Return all patch-based chains that reduce the peak; ``chains`` has those of whole
+        rows."""
+        self.chains, memory = chains, ChainMemory(self.program, ALIGN_BYTES)
+        lives = {span: memory.live_bytes(span, each.chain) for span, each in chains.items()}
+        # minimum live bytes of each step with chains over whole rows
+        smallest = live_bytes_of_steps(self.program, ALIGN_BYTES)
+        for (first, last, _), live in lives.items():
+            smallest[first : last + 1] = [min(live, n) for n in smallest[first : last + 1]]
+        bound, plans = max(smallest, default=0), dict[ChainRange, FusedChain]()
+        for span, joined in chains.items():
             first, last, _ = span
-            other_bytes = self.live[span] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
-            tight = max(self.smallest[first : last + 1]) > bound // 2
-            if tight and other_bytes < self.live[span] // 2 and all(self.windows[first : last + 1]):
+            other_bytes = lives[span] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
+            tight = max(smallest[first : last + 1]) > bound // 2
+            if not tight or other_bytes >= lives[span] // 2:
+                continue
+            if self.takes(first, last, joined.chain.plans[0].sources):
                 plans |= self._split_chain(span, other_bytes, bound)
         return plans
 
@@ -248,9 +279,12 @@ def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
 
 
 def _whole_row_chain(
-    steps: Sequence[Step], layers: Sequence[PatchLayer], sources: Sequence[RowSources]
+    steps: Sequence[Step],
+    layers: Sequence[PatchLayer],
+    sources: Sequence[RowSources],
+    schedules: ScheduleCache,
 ) -> FusableChain:
-    plan = plan_chain([each.layer for each in layers], ALIGN_BYTES, sources)
+    plan = plan_chain([each.layer for each in layers], ALIGN_BYTES, sources, schedules)
     fused = _chain([plan], layers, layers, steps[0].writes[0].shape[0])
     return replace(fused, in_place=_may_overwrite_input(steps, plan))
 
@@ -388,25 +422,28 @@ def _row_plan(
 def choose_plan(program: Program, target: Target, capacity: int | None) -> Program:
     """Return the program with the least memory of those whose estimated instructions exceed the
     fastest one's by at most ``MAX_SLOWDOWN``, if it needs at most ``MAX_MEMORY`` of that one's
-    memory; else the fastest one. It lists the two.
+    memory; else the fastest one. It lists these two and the smallest one.
 
-    Chains over patches are not tried: they recompute more than that. If the result needs more than
-    ``capacity``: the fastest program that fits, or the smallest one, for which the planner reports
-    what is missing.
+    Patches that compute elements twice are not tried. If the result needs more than ``capacity``:
+    the fastest program that fits, or the smallest one, for which the planner reports what is
+    missing.
     """
     allowed = int(_instructions(program) * MAX_SLOWDOWN)
-    chains = find_row_chains(program, with_patches=False)
+    chains = find_row_chains(program, recomputing=False)
     choices = _choices(program, target, chains)
-    fast = [each for each in choices if each.instructions <= allowed]
-    ends = dict.fromkeys((fast[0], fast[-1]))  # one if there is nothing to fuse
-    candidates = [_planned(program, target, chains, each) for each in ends]
-    if capacity is not None and candidates[-1][0].ram_bytes > capacity:
-        candidates = find_plans(program, target)
-        fitting = [each for each in candidates if each[0].ram_bytes <= capacity]
-        return _with_plans(fitting[0] if fitting else candidates[-1], candidates)
-    if candidates[-1][0].ram_bytes > candidates[0][0].ram_bytes * MAX_MEMORY:
-        return program
-    return _with_plans(candidates[-1], candidates)
+    cheapest = [each for each in choices if each.instructions <= allowed][-1]
+    ends = dict.fromkeys((choices[0], cheapest, choices[-1]))  # one if there is nothing to fuse
+    candidates = {each: _planned(program, target, chains, each) for each in ends}
+    fastest, chosen = candidates[choices[0]], candidates[cheapest]
+    if capacity is not None and chosen[0].ram_bytes > capacity:
+        plans = find_plans(program, target)
+        fitting = [each for each in plans if each[0].ram_bytes <= capacity]
+        return _with_plans(fitting[0] if fitting else plans[-1], [plan for plan, _ in plans])
+    if chosen[0].ram_bytes > fastest[0].ram_bytes * MAX_MEMORY:
+        chosen = fastest
+    smallest = min(chosen, candidates[choices[-1]], key=lambda each: each[0].ram_bytes)
+    plans = list(dict.fromkeys(each[0] for each in (fastest, chosen, smallest)))
+    return _with_plans(chosen, plans if len(plans) > 1 else ())
 
 
 def fit_memory_limit(program: Program, target: Target, limit: int) -> Program:
@@ -416,15 +453,15 @@ def fit_memory_limit(program: Program, target: Target, limit: int) -> Program:
     """
     candidates = find_plans(program, target)
     fitting = [each for each in candidates if each[0].ram_bytes <= limit]
+    plans = [plan for plan, _ in candidates]
     if not fitting:
-        raise ValueError(_error_text(limit, *candidates[-1], [plan for plan, _ in candidates]))
-    return _with_plans(fitting[0], candidates)
+        raise ValueError(_error_text(limit, *candidates[-1], plans))
+    return _with_plans(fitting[0], plans)
 
 
-def _with_plans(chosen: Candidate, candidates: Sequence[Candidate]) -> Program:
-    program = chosen[1]
-    program.row_plans = [plan for plan, _ in candidates]
-    return program
+def _with_plans(chosen: Candidate, plans: Sequence[RowFusionPlan]) -> Program:
+    chosen[1].row_plans = list(plans)
+    return chosen[1]
 
 
 def _instructions(program: Program) -> int:

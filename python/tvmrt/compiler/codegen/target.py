@@ -209,10 +209,12 @@ HERE = "here"  # native, or the AMX level for networks with int8 matmuls
 AMX_LEVEL = "v4amx"
 _AMX = {"amx_tile", "amx_bf16", "amx_int8"}
 
-# instructions beyond the base set: SIMD in registers (DSP), Helium (MVE), RISC-V and its vectors
+# instructions beyond the base set: SIMD in registers (DSP), Helium (MVE), RISC-V and its vectors;
+# dual_issue: a load and a multiplication in one cycle
 BOARDS = {
-    "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
-    "cortex-m33": {"dsp"}, "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
+    "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"},
+    "cortex-m7": {"dsp", "dual_issue"}, "cortex-m33": {"dsp"},
+    "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
     "cortex-r5f": {"dsp"},
     "riscv32": {"rv32"}, "rv32imac": {"rv32"}, "rv32imafc": {"rv32"},
     "rv32imac_zve32x": {"rv32", "rvv"},

@@ -76,7 +76,7 @@ class PlanRow:
 class PoolSummary:
     """Memory pool.
 
-    ``capacity_bytes``: null if no limit was given. ``lower_bound_bytes``: Lower bound of any plan.
+    ``capacity_bytes``: null if no limit was given. ``lower_bound_bytes``: Of a placement.
     ``kept_bytes``: Part of used_bytes that holds copied weights. ``is_external``: The caller
     provides this memory. ``section``: Linker section. ``device``: Device that owns the memory;
     empty for host memory.
@@ -96,7 +96,7 @@ class PoolSummary:
 class Summary:
     """Memory and work of a network, known before the C compiler runs. Sizes in bytes.
 
-    ``arena_bytes``: Memory for tensors. ``lower_bound_bytes``: Lower bound of any memory plan.
+    ``arena_bytes``: Memory for tensors. ``lower_bound_bytes``: Lower bound of any placement.
     ``scratch_bytes``: Additional memory of each thread on hosts; 0 on boards. ``operators``: C
     functions in execution order. ``plan``: Offset and lifetime of each tensor. ``seconds``: Seconds
     of each stage of the compiler. ``nodes``: Nodes of the network as imported. ``regions``: Regions

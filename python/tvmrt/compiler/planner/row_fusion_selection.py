@@ -60,6 +60,32 @@ def _call_instructions(plan: ChainPlan, costs: InstructionCosts) -> int:
     return by_windows * costs.windows + others * costs.call
 
 
+class ChainMemory:
+    """Bytes that are live while chains of a program's steps run, in multiples of ``align``."""
+
+    def __init__(self, program: Program, align: int) -> None:
+        self._steps, self._align = program.steps, align
+        self._live_ranges = lifetimes(program)
+        self._sizes = {b: round_up(max(b.nbytes, 1), align) for b in self._live_ranges}
+        # bytes that exist before each step and are read by it or later
+        self._before = [0] * len(program.steps)
+        for buffer, (born, end) in self._live_ranges.items():
+            for step in range(born + 1, min(end + 1, len(program.steps))):
+                self._before[step] += self._sizes[buffer]
+
+    def live_bytes(self, chain_range: ChainRange, chain: FusableChain) -> int:
+        """Return the bytes that are live while a chain runs."""
+        first, last, _ = chain_range
+        begin = self._steps[first]
+        x = begin.reads[begin.lowering.row_operand(begin)].buffer
+        y = self._steps[last].writes[0].buffer
+        x_bytes, y_bytes = self._sizes.get(x, 0), self._sizes.get(y, 0)
+        over = chain.in_place and x_bytes and y_bytes and y.nbytes <= x.nbytes
+        ends = x_bytes if over and self._live_ranges[x][1] <= last else x_bytes + y_bytes
+        scratch = round_up(chain.scratch_bytes, self._align)
+        return scratch + self._before[first] - x_bytes + ends
+
+
 @dataclass(frozen=True)
 class FusionChoice:
     """Chains with their estimated extra instructions. ``bound_bytes``: the maximum bytes live at a
@@ -78,10 +104,10 @@ def pareto_frontier(
 ) -> list[FusionChoice]:
     """Return choices of chains with decreasing memory, starting with none, each at the minimum cost
     for that memory. Sizes are multiples of ``align``."""
-    singles = live_bytes_of_steps(program, align)
+    singles, memory = live_bytes_of_steps(program, align), ChainMemory(program, align)
     ranges = {(i, i, 1): (nbytes, 0) for i, nbytes in enumerate(singles)}
     for chain_range, chain in chains.items():
-        nbytes = live_bytes(program, chain_range, chain, align)
+        nbytes = memory.live_bytes(chain_range, chain)
         if nbytes < max(singles[chain_range[0] : chain_range[1] + 1]):
             ranges[chain_range] = nbytes, chain.instructions(costs)
     choices: list[FusionChoice] = []
@@ -127,18 +153,3 @@ def _cheapest(
         path.append(reached[1])
         at = reached[1][0]
     return path[::-1]
-
-
-def live_bytes(program: Program, chain_range: ChainRange, chain: FusableChain, align: int) -> int:
-    """Return the bytes that are live while a chain runs."""
-    first, last, _ = chain_range
-    begin = program.steps[first]
-    x = begin.reads[begin.lowering.row_operand(begin)].buffer
-    y = program.steps[last].writes[0].buffer
-    live_ranges = lifetimes(program)
-    sizes = {b: round_up(max(b.nbytes, 1), align) for b in live_ranges}
-    through = [b for b, (born, end) in live_ranges.items() if born < first <= end and b is not x]
-    total = round_up(chain.scratch_bytes, align) + sum(sizes[b] for b in through)
-    ends = [sizes[b] for b in (x, y) if b in live_ranges]
-    over = chain.in_place and len(ends) == 2 and live_ranges[x][1] <= last and y.nbytes <= x.nbytes
-    return total + (max(ends) if over else sum(ends))

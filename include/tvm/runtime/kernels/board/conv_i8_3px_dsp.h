@@ -8,11 +8,19 @@
  * arguments.
  *
  * Three windows are [quad][half][pixel]: elements 0 and 2 of the quad of each pixel, then 1 and 3.
+ *
+ * TVMRT_MICRO_DUAL_ISSUE: the processor loads a word while it multiplies, so that loads stand
+ * between multiplications. Else one instruction loads the elements of three pixels.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_3PX_DSP_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_3PX_DSP_H_
 
 #include "conv_i8_2ch_dsp.h"
+
+/*! \brief Whether the processor issues a load and a multiplication together. */
+#ifndef TVMRT_MICRO_DUAL_ISSUE
+#define TVMRT_MICRO_DUAL_ISSUE 0
+#endif
 
 #if TVMRT_MICRO_ASM
 
@@ -93,26 +101,46 @@ TVMRT_INLINE int tvmrt_micro_holds_three(const tvmrt_micro_conv_i8* c, int point
   ", r9\n"                          \
   "smlad r10, r5, " W ", r10\n"
 /* clang-format off */
+#if TVMRT_MICRO_DUAL_ISSUE
+/* Half a quad; loads the other weight, and the elements of the next half. */
+#define TVMRT_MICRO_3PX_HALF(W, OTHER)            \
+  "smlad r11, r3, " W ", r11\n"                   \
+  "ldr " OTHER ", [r1], #4\n"                     \
+  "smlad r12, r4, " W ", r12\n"                   \
+  "smlad lr, r5, " W ", lr\n"                     \
+  "sxtb16 " W ", " W "\n"                         \
+  "smlad r8, r3, " W ", r8\nldr r3, [r2], #4\n"   \
+  "smlad r9, r4, " W ", r9\nldr r4, [r2], #4\n"   \
+  "smlad r10, r5, " W ", r10\nldr r5, [r2], #4\n"
+#define TVMRT_MICRO_3PX_TWO_QUADS                                         \
+  "ldr r6, [r1], #4\nldrd r3, r4, [r2], #8\nldr r5, [r2], #4\n"           \
+  TVMRT_MICRO_3PX_HALF("r6", "r7") TVMRT_MICRO_3PX_HALF("r7", "r6")       \
+  TVMRT_MICRO_3PX_HALF("r6", "r7") TVMRT_MICRO_3PX_MULTIPLY("r7")
+#define TVMRT_MICRO_3PX_JUMP                 \
+  "tbh [pc, r6, lsl #1]\n"                   \
+  "2:\n.hword (3f-2b)/2, (6f-2b)/2, (5f-2b)/2, (4f-2b)/2\n"
+#else
 #define TVMRT_MICRO_3PX_QUAD                     \
   "ldrd r6, r7, [r1], #8\n"                      \
   "ldmia r2!, {r3-r5}\n"                         \
   TVMRT_MICRO_3PX_MULTIPLY("r6")                 \
   "ldmia r2!, {r3-r5}\n"                         \
   TVMRT_MICRO_3PX_MULTIPLY("r7")
+#define TVMRT_MICRO_3PX_TWO_QUADS TVMRT_MICRO_3PX_QUAD TVMRT_MICRO_3PX_QUAD
+#define TVMRT_MICRO_3PX_JUMP \
+  "tbb [pc, r6]\n2:\n.byte (3f-2b)/2, (6f-2b)/2, (5f-2b)/2, (4f-2b)/2\n"
+#endif
 /* clang-format on */
 
 /* Multiply two channels and three windows, eight quads per iteration; the first iteration handles
  * the remainder. The table has halves of the distances from itself. */
-#define TVMRT_MICRO_3PX_DOT_PRODUCTS                                   \
-  "str r7, [r0, #36]\nldr r1, [r0, #40]\n"                             \
-  "1:\nldrd r8, r11, [r1], #8\nldrd r2, r6, [r0, #24]\n"               \
-  "mov r9, r8\nmov r10, r8\nmov r12, r11\nmov lr, r11\ntbb [pc, r6]\n" \
-  "2:\n.byte (3f-2b)/2, (6f-2b)/2, (5f-2b)/2, (4f-2b)/2\n"             \
-  "3:\n" TVMRT_MICRO_3PX_QUAD TVMRT_MICRO_3PX_QUAD                     \
-  "4:\n" TVMRT_MICRO_3PX_QUAD TVMRT_MICRO_3PX_QUAD                     \
-  "5:\n" TVMRT_MICRO_3PX_QUAD TVMRT_MICRO_3PX_QUAD                     \
-  "6:\n" TVMRT_MICRO_3PX_QUAD TVMRT_MICRO_3PX_QUAD                     \
-  "ldr r3, [r0, #32]\ncmp r2, r3\nblo 3b\n"                            \
+#define TVMRT_MICRO_3PX_DOT_PRODUCTS                                          \
+  "str r7, [r0, #36]\nldr r1, [r0, #40]\n"                                    \
+  "1:\nldrd r8, r11, [r1], #8\nldrd r2, r6, [r0, #24]\n"                      \
+  "mov r9, r8\nmov r10, r8\nmov r12, r11\nmov lr, r11\n" TVMRT_MICRO_3PX_JUMP \
+  "3:\n" TVMRT_MICRO_3PX_TWO_QUADS "4:\n" TVMRT_MICRO_3PX_TWO_QUADS           \
+  "5:\n" TVMRT_MICRO_3PX_TWO_QUADS "6:\n" TVMRT_MICRO_3PX_TWO_QUADS           \
+  "ldr r3, [r0, #32]\ncmp r2, r3\nblo 3b\n"                                   \
   "sub r11, r11, r8\nsub r12, r12, r9\nsub lr, lr, r10\n"
 
 /* Requantise the sums as TVMRT_MICRO_2CH_REQUANTIZE; r3 is the address of the first pixel's byte,

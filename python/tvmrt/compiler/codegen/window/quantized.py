@@ -26,7 +26,7 @@ from ..c.formatting import GAP
 from ..c.initializers import PARALLEL_WORK, print_static, print_tensors, share_layer
 from ..c.writer import FunctionWriter
 from ..geometry import Window
-from ..kernel_features import BOARD_KERNELS, HELIUM
+from ..kernel_features import BOARD_KERNELS, DUAL_ISSUE, HELIUM
 from ..lowering import ANY, DENSE, ResultLayout, Scratch, lowers, same_offsets
 from ..target import Target
 from .boards.board_lowering import BoardLowering
@@ -250,6 +250,8 @@ class IntegerMatMulLowering(BoardLowering):
         self, step: Step, f: FunctionWriter, layer: MicroLayerI8, kernel: MicroKernel
     ) -> str:
         define_weight_format(f, self.target)
+        if DUAL_ISSUE.of(self.target):
+            f.macro("TVMRT_MICRO_DUAL_ISSUE", "1")
         f.include(kernel.header)
         packed = pack_groups(kernel, layer)
         fields = {
