@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 LONGEST_FUNCTION = 60  # lines, with signature and documentation
 LONGEST_FILE = 500
-MOST_WORDS = 42_000  # of all pages but generated references
+MOST_WORDS = 41_800  # of all pages but generated references, and tables that scripts write
+WRITTEN_TABLE = re.compile(r"<!-- \w+ -->\n\n?\|.*?<!-- end -->", re.DOTALL)
 LONGEST_README = 130
 PRODUCT = ("include", "src_backend", "src_runtime", "python", "plugins")
 # In this code style functions begin and end in the first column; other blocks end differently.
@@ -67,5 +68,6 @@ def test_files_are_short():
 def test_documentation_is_short():
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("plugins/*/docs/*.md")]
     assert len(pages) > 60
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= MOST_WORDS
+    texts = [WRITTEN_TABLE.sub("", page.read_text(encoding="utf-8")) for page in pages]
+    assert sum(len(text.split()) for text in texts) <= MOST_WORDS
     assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= LONGEST_README
