@@ -56,14 +56,14 @@ def _depthwise_tiles(level: str) -> dict[str, str]:
     for lanes in {LANES[level], LANES[level] // 2, 4}:
         for width in range(1, 9):
             name = f"tvmrt_depthwise_f32_{lanes}x{width}"
-            result[name] = f"TVMRT_DEFINE_DEPTHWISE_ANY_F32({lanes}, {width})"
+            result[name] = f"TVMRT_DEFINE_DEPTHWISE_ANY_F32({name}, {lanes}, {width}, {lanes})"
             for columns in (3, 5, 7):
                 for stride in (1, 2):
                     if width > 1 and (width - 1) * stride + columns + width + 1 > registers:
                         continue
                     name = f"tvmrt_depthwise_f32_{lanes}k{columns}s{stride}x{width}"
-                    sizes = f"{lanes}, {columns}, {stride}, {width}"
-                    result[name] = f"TVMRT_DEFINE_DEPTHWISE_F32({sizes})"
+                    sizes = f"{lanes}, {columns}, {stride}, {width}, {lanes}"
+                    result[name] = f"TVMRT_DEFINE_DEPTHWISE_F32({name}, {sizes})"
     return result
 
 
@@ -80,10 +80,10 @@ def _int8_tiles(level: str) -> dict[str, str]:
                     f"tvmrt_tile_i8_{vectors}x{width}_{kind}",
                     f"{vectors}, {width}, {signed}",
                 )
-                result[name] = f"TVMRT_DEFINE_TILE_I8({name}, {sizes})"
+                result[name] = f"TVMRT_DEFINE_TILE_I8({name}, {sizes}, 0, TVMRT_RESIDUAL_NONE)"
                 added = f"{name}_add_{kind}"
                 residual = f"TVMRT_RESIDUAL_{kind.upper()}"
-                result[added] = f"TVMRT_DEFINE_TILE_I8_OF({added}, {sizes}, 0, {residual})"
+                result[added] = f"TVMRT_DEFINE_TILE_I8({added}, {sizes}, 0, {residual})"
     blocks, widths = ((32, 16, 8), (1, 2)) if wide else ((64, 48, 32, 16), (1, 2, 3, 4, 5))
     for rows, kind, signed, parts in (
         (4, "u8", 0, 1),
@@ -97,5 +97,6 @@ def _int8_tiles(level: str) -> dict[str, str]:
                     suffix = "_wide" * (parts - 1)
                     name = f"tvmrt_depthwise_i8_{rows}x3s{stride}d1_{block}x{width}_{kind}{suffix}"
                     sizes = f"{rows}, 3, {stride}, 1, {width}, {block}, {parts}, {signed}"
-                    result[name] = f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {sizes})"
+                    call = f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {sizes}, TVMRT_RESIDUAL_NONE)"
+                    result[name] = call
     return result

@@ -165,17 +165,9 @@ def _tile(call: re.Match[str], exported: frozenset[str]) -> str:
         )
     if kind in ("tile", "tail", "gemv") and element == "f32":
         return _declared(f"tvmrt_{part}_{'x'.join(arguments)}", exported, call[0])
-    if part == "depthwise_f32":
-        lanes, columns, stride, width = arguments
-        name, general = (
-            f"tvmrt_depthwise_f32_{lanes}k{columns}s{stride}x{width}",
-            f"tvmrt_depthwise_f32_{lanes}x{width}",
-        )
-        if name in exported:
-            return _declared(name, exported, call[0])
-        return f"#define {name} {general}\n" + _declared(general, exported, call[0])
-    if part == "depthwise_any_f32":
-        return _declared(f"tvmrt_depthwise_f32_{'x'.join(arguments)}", exported, call[0])
+    if part in ("depthwise_f32", "depthwise_any_f32") and arguments[0] not in exported:
+        general = f"tvmrt_depthwise_f32_{arguments[1]}x{arguments[-2]}"
+        return f"#define {arguments[0]} {general}\n" + _declared(general, exported, call[0])
     if arguments[0] in exported:
         return _declared(arguments[0], exported, call[0])
     return call[0]

@@ -100,7 +100,7 @@ def test_a_tile_that_is_missing_is_an_error():
 
 
 def test_a_general_int8_tile_is_kept():
-    text = "TVMRT_DEFINE_DEPTHWISE_I8(odd, 7, 9, 1, 1, 2, 32, 1, 1)"
+    text = "TVMRT_DEFINE_DEPTHWISE_I8(odd, 7, 9, 1, 1, 2, 32, 1, 1, TVMRT_RESIDUAL_NONE)"
     assert link.with_pack_tiles(text, frozenset()) == text
 
 
