@@ -156,6 +156,8 @@ SAMPLES = {
     "GridSample": Sample("GridSample", IMAGE, ones(1, 2, 2, 2), mode="bilinear", align_corners=1),
     "ReverseSequence": Sample("ReverseSequence", STEPS, ints(3, 2), batch_axis=1, time_axis=0),
     "MatMul": Sample("MatMul", ones(2, 3, 4), ones(4, 5)),
+    "RMSNormalization": Sample("RMSNormalization", STEPS, ones(2, 4), opset=23, axis=1),
+    "STFT": Sample("STFT", ones(1, 32, 1), np.array(4), ones(8), np.array(8)),
     "Einsum": Sample("Einsum", ones(2, 3), ones(3, 4), equation="ij,jk->ik"),
 }  # fmt: skip
 

@@ -25,10 +25,8 @@ def if_(ctx: OpContext) -> list[Value]:
     outer = ctx.builder.guard
     sides = []
     for branch, wanted in zip(branches, (condition, ctx.emit("logical_not", [condition]))):
-        ctx.builder.guard = (and_guard(ctx, outer, wanted), True)
-        sides.append(ctx.importer.import_subgraph(branch, rest))
-        ctx.builder.guard = outer
-        ctx.builder.sources = (ctx.name,)
+        with ctx.builder.guarded((and_guard(ctx, outer, wanted), True)):
+            sides.append(ctx.importer.import_subgraph(branch, rest))
     return [_select(ctx, condition, a, b) for a, b in zip(*sides)]
 
 
@@ -36,11 +34,9 @@ def and_guard(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value
     """Return the condition and-ed with the enclosing branch's; false if that branch is skipped."""
     if outer is None:
         return condition
-    inner, ctx.builder.guard = ctx.builder.guard, None
-    value = outer[0] if outer[1] else ctx.emit("logical_not", [outer[0]])
-    result = ctx.emit("logical_and", [value, condition])
-    ctx.builder.guard = inner
-    return result
+    with ctx.builder.guarded(None):
+        value = outer[0] if outer[1] else ctx.emit("logical_not", [outer[0]])
+        return ctx.emit("logical_and", [value, condition])
 
 
 def _select(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:

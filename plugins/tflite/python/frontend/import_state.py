@@ -80,12 +80,10 @@ class ImportState:
 
     def in_branch(self, before: Value, value: Value, emit: Callable, *name: str) -> Value:
         """Select the new value if the current branch is taken, else the previous value."""
-        condition, wanted = guard = self.builder.guard
-        self.builder.guard = None
+        condition, wanted = self.builder.guard
         sides = [value, before] if wanted else [before, value]
-        result = emit("where", [condition, *sides], *name)
-        self.builder.guard = guard
-        return result
+        with self.builder.guarded(None):
+            return emit("where", [condition, *sides], *name)
 
     @contextmanager
     def separate_graph(self, graph: Graph) -> Iterator[Builder]:

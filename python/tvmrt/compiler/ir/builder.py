@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
 from typing import Any
@@ -56,6 +57,16 @@ class Builder:
         self.sources = sources
         self.guard: tuple[Value, bool] | None = None
         self._grown = 0  # bytes of folded constants that are much larger than their inputs
+
+    @contextmanager
+    def guarded(self, guard: tuple[Value, bool] | None) -> Iterator[None]:
+        """Add nodes that run only if the condition has this value; None: in each run. Afterwards
+        guard and sources are as before."""
+        outer, self.guard = (self.guard, self.sources), guard
+        try:
+            yield
+        finally:
+            self.guard, self.sources = outer
 
     def const(self, array: Any, name: str = "const") -> Value:
         """Return a constant from an array or number."""

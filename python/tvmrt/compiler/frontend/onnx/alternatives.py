@@ -41,20 +41,18 @@ def import_alternatives(ctx: NodeContext, found: Alternatives) -> Results:
 
     An alternative that is invalid for the node is left out; runs that take it fail.
     """
-    importer, outer = ctx.importer, ctx.builder.guard
+    importer = ctx.importer
     sides: list[Results] = []
     for taken, guard in zip((True, False), guards(ctx, found.condition)):
         scope = {name: _pick_side(value, found, taken) for name, value in ctx.scope.items()}
         start = Checkpoint(importer)
-        ctx.builder.guard = (guard, True)
-        try:
-            importer.import_nodes([ctx.node], scope)
-            results = [scope[key] if key else None for key in ctx.node.output]
-            problem = "; ".join(start.problems)
-        except ValueError as error:
-            results, problem = (), str(error)
-        finally:
-            ctx.builder.guard, ctx.builder.sources = outer, (ctx.name,)
+        with ctx.builder.guarded((guard, True)):
+            try:
+                importer.import_nodes([ctx.node], scope)
+                results = [scope[key] if key else None for key in ctx.node.output]
+                problem = "; ".join(start.problems)
+            except ValueError as error:
+                results, problem = (), str(error)
         if problem:
             if not taken and not sides:
                 raise ValueError(problem)
@@ -83,8 +81,7 @@ def _merge_results(
 
 def _select(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Value:
     """Return one value of two that have equally many elements if the condition holds."""
-    both = ctx.emit("choice", [found.condition, yes, no], shape=tuple(no.shape))
-    return both
+    return ctx.emit("choice", [found.condition, yes, no], shape=tuple(no.shape))
 
 
 def _substitute_one(value: SymInt, extent: SymInt) -> SymInt:
@@ -116,13 +113,12 @@ def squeeze_dynamic(ctx: NodeContext, x: Value, axes: Sequence[int]) -> OnnxValu
     """Remove those axes of x that have one element, which depends on the sizes of a run."""
     existing = (each for value in ctx.scope.values() for each in _nested_alternatives(value))
     conditions = {each.extent: each.condition for each in existing if each.extent is not None}
-    outer, ctx.builder.guard = ctx.builder.guard, None
-    for axis in axes:
-        extent = x.shape[axis]
-        if extent not in conditions:
-            number = ctx.integer_tensor(np.asarray(extent, object))
-            conditions[extent] = ctx.emit("equal", [number, ctx.const(np.asarray(1, np.int64))])
-    ctx.builder.guard = outer
+    with ctx.builder.guarded(None):
+        for axis in axes:
+            extent = x.shape[axis]
+            if extent not in conditions:
+                number = ctx.integer_tensor(np.asarray(extent, object))
+                conditions[extent] = ctx.emit("equal", [number, ctx.const(np.asarray(1, np.int64))])
     return _squeeze(ctx, x, axes, conditions)
 
 
@@ -133,15 +129,11 @@ def _squeeze(
         return x
     axis, later = axes[0], [d - 1 for d in axes[1:]]
     condition = conditions[x.shape[axis]]
-    outer, builder = ctx.builder.guard, ctx.builder
     sides: list[OnnxValue] = []
     for taken, guard in zip((True, False), guards(ctx, condition)):
-        builder.guard = (guard, True)
-        try:
+        with ctx.builder.guarded((guard, True)):
             side, remaining = (_drop_axis(ctx, x, axis), later) if taken else (x, axes[1:])
             sides.append(_squeeze(ctx, side, remaining, conditions))
-        finally:
-            builder.guard = outer
     return Alternatives(ctx.name, condition, sides[0], sides[1], x.shape[axis])
 
 
@@ -218,13 +210,10 @@ def _with_all_axes(ctx: NodeContext, onnx_value: OnnxValue) -> Value | None:
         return onnx_value if isinstance(onnx_value, Value) else None
     if onnx_value.extent is None:
         return None
-    sides, outer = [], ctx.builder.guard
+    sides = []
     for side, guard in zip((onnx_value.yes, onnx_value.no), guards(ctx, onnx_value.condition)):
-        ctx.builder.guard = (guard, True)
-        try:
+        with ctx.builder.guarded((guard, True)):
             sides.append(_with_all_axes(ctx, side))
-        finally:
-            ctx.builder.guard = outer
     yes, no = sides
     if (
         yes is None

@@ -72,12 +72,9 @@ def select_under_guard(
 ) -> Value:
     """Return the result of ``compute``, whose nodes run only if a scalar condition holds, else
     ``otherwise``, of the same type."""
-    outer, (taken, _) = ctx.builder.guard, guards(ctx, condition)
-    ctx.builder.guard = taken, True
-    try:
+    taken, _ = guards(ctx, condition)
+    with ctx.builder.guarded((taken, True)):
         result = compute()
-    finally:
-        ctx.builder.guard = outer
     return ctx.emit("where", [condition, result, otherwise])
 
 
@@ -136,12 +133,10 @@ def require_branch(
 def guards(ctx: NodeContext, condition: Value) -> tuple[Value, Value]:
     """Return the guards of the two branches, combined with the enclosing guard. They are computed
     in each run, even if the enclosing branch is skipped."""
-    outer, ctx.builder.guard = ctx.builder.guard, None
-    try:
+    outer = ctx.builder.guard
+    with ctx.builder.guarded(None):
         no = ctx.emit("logical_not", [condition])
         return combine_guards(ctx, outer, condition), combine_guards(ctx, outer, no)
-    finally:
-        ctx.builder.guard = outer
 
 
 def combine_guards(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
@@ -303,8 +298,7 @@ class BranchSizes:
         ctx, builder = self.ctx, self.ctx.builder
         text, node = self.requirements[-1]
         symbols = sorted(condition.symbols, key=lambda s: s.name)
-        outer, builder.guard = builder.guard, (self.guard, True)
-        try:
+        with builder.guarded((self.guard, True)):
             zero = ctx.emit("extents", [], values=(condition.zero,), shape=(1,))
             sizes = tuple(symbol.extent for symbol in symbols)
             actual = ctx.emit("extents", [], values=sizes, shape=(len(sizes),))
@@ -316,8 +310,6 @@ class BranchSizes:
                 f"[{', '.join(symbol.name for symbol in symbols)}]",
                 text=f"{text}, which node {node} needs",
             )
-        finally:
-            builder.guard = outer
 
     def _extent(self, symbol: Symbol, sizes: ValidSizes) -> SymInt:
         """Return the extent of a dimension in runs that take the branch. It is computed in all
@@ -329,20 +321,16 @@ class BranchSizes:
         ctx, builder = self.ctx, self.ctx.builder
         steps = sym_max(symbol.extent - sizes.first, 0) // sizes.step
         within = sym_min(sym_max(steps, sizes.low), sizes.high)
-        outer, builder.guard = builder.guard, None
-        try:
+        with builder.guarded(None):
             number = ctx.integer_tensor(np.asarray(within, object))
             extent = ctx.data_dependent_extent(number, sizes.low, sizes.high, symbol.name)
-        finally:
-            builder.guard = outer
         return sizes.step * extent + sizes.first
 
     def _restricted_tensors(self, sizes: Mapping[str, SymInt]) -> dict[str, Value]:
         """Return the tensors that the branch reads, with these sizes."""
         ctx, builder = self.ctx, self.ctx.builder
         result: dict[str, Value] = {}
-        outer, builder.guard = builder.guard, (self.guard, True)
-        try:
+        with builder.guarded((self.guard, True)):
             for name in captured_names(self.branch):
                 value = self.scope.get(name)
                 if not isinstance(value, Value) or value.data is not None:
@@ -360,8 +348,6 @@ class BranchSizes:
                     whole = ctx.const(np.asarray(True))
                     copy = ctx.emit("choice", [whole, value, value], shape=shape)
                     result[name] = copy
-        finally:
-            builder.guard = outer
         return result
 
 

@@ -204,13 +204,8 @@ class GraphImporter(ImportState):
         """
         scope = dict(outer)
         scope.update(zip((info.name for info in proto.input), inputs))
-        saved = self.builder.guard, self.builder.sources
-        if guard is not None:
-            self.builder.guard = guard
-        try:
+        with self.builder.guarded(guard or self.builder.guard):
             self.import_body(proto, scope)
-        finally:
-            self.builder.guard, self.builder.sources = saved
         return [scope.get(info.name) for info in proto.output]
 
     def _is_custom(self, node: onnx.NodeProto) -> bool:
