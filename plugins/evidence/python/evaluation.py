@@ -15,8 +15,6 @@ import numpy as np
 from tvmrt.cli.tolerance import Verdict
 from tvmrt.compiler.sdk.graph import Node, Value
 
-from . import integers
-
 OPSET = 21  # for the evaluator, which lacks some operators in older versions
 Arrays = Mapping[str, np.ndarray]
 
@@ -83,8 +81,7 @@ def _evaluate(node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndar
         if node.op != "composed":
             if node.op == "quantize":  # rounds a quotient of its operands' type
                 operands = [np.asarray(a, v.dtype.numpy) for a, v in zip(operands, node.inputs)]
-            found = integers.evaluate(node, operands)
-            results = [found] if found is not None else node.operator.evaluate(operands, node.attrs)
+            results = node.operator.evaluate(operands, node.attrs)
         else:
             inner = node.attrs["graph"]
             values = dict(zip(inner.inputs, (a for a in operands if a is not None)))

@@ -16,6 +16,7 @@ from .dtype import DTYPES, DType, to_integers
 from .graph import Graph, Node, Value, constant
 from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, AvgPool, Conv, MatMul, MaxPool, pool
 from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
+from .requantization import requantize
 from .tensor_type import PerTensor
 from .traits import Trait
 
@@ -179,6 +180,40 @@ class _Product(Op):
     ``requantization.py``. Without ``w_zero`` the zero point of the weights is 0.
     """
 
+    def evaluate(self, arrays: Sequence[np.ndarray | None], attrs: dict[str, Any]) -> list:
+        x, w, scale, bias, w_zero = [*arrays, None, None][:5]
+        zero = _along(w_zero, w.ndim, self.weights.output_axis)
+        acc = _accumulators(self.integer_of, x, attrs["x_zero"], w, zero, attrs)
+        bias, scale = (_along(row, acc.ndim, self.channel_axis) for row in (bias, scale))
+        return [_requantized(acc + bias, scale, attrs)]
+
+
+def _along(row: np.ndarray | None, rank: int, axis: int) -> np.ndarray:
+    """Return one number, or one for each index along an axis, to broadcast; None: 0."""
+    array = np.asarray(0 if row is None else row)
+    return array.reshape([-1 if d == axis % rank else 1 for d in range(rank)])
+
+
+def _accumulators(op: str, x: np.ndarray, x_zero: Any, w: np.ndarray, w_zero: Any, attrs: dict):
+    """Return the exact sums of products; in float64, as sums below 2 ** 53 are exact."""
+    operands = [x.astype(np.float64) - x_zero, w.astype(np.float64) - w_zero]
+    return get_op(op).evaluate(operands, attrs)[0].astype(np.int64)
+
+
+def _requantized(acc: np.ndarray, scale: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+    """Return the result of a product from its accumulators."""
+    if attrs["to"] == "int32":
+        return acc.astype(np.int32)
+    if attrs["to"] == "float32":
+        return acc.astype(np.float32) * scale.astype(np.float32)
+    return _clamped(requantize(acc, scale, attrs.get("rounding") or "even"), attrs["y_zero"], attrs)
+
+
+def _clamped(steps: np.ndarray, zero: int, attrs: dict[str, Any]) -> np.ndarray:
+    """Return steps, rounded to integers, plus a zero point, clamped to ``low`` and ``high``."""
+    whole = to_integers(np.rint(steps), np.int64).clip(-(1 << 40), 1 << 40) + zero
+    return whole.clip(attrs["low"], attrs["high"]).astype(DTYPES[attrs["to"]].numpy)
+
 
 @register("qconv")
 class QConv(_Product):
@@ -243,6 +278,11 @@ class QMatMulComputed(Op):
         ],
         example={"to": "int32"},
     )
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        a, b, scale = arrays
+        acc = _accumulators("matmul", a, attrs["x_zero"], b, attrs["w_zero"], attrs)
+        return [_requantized(acc, scale.reshape(()), attrs)]
 
 
 def dequantize_of(value: Value) -> Node | None:
@@ -334,6 +374,15 @@ class _Pair(Op):
         rules=[_ORDERED],
     )
 
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        sides = [
+            (q.astype(np.int32) - attrs[f"{side}_zero"]).astype(np.float32)
+            * np.float32(attrs[f"{side}_scale"])
+            for q, side in zip(arrays, "ab")
+        ]
+        (result,) = get_op(self.integer_of).evaluate(sides, {})
+        return [_clamped(result / np.float32(attrs["y_scale"]), attrs["y_zero"], attrs)]
+
 
 @register("qadd")
 class QAdd(_Pair):
@@ -360,6 +409,9 @@ class QMaxPool(Op):
 
     contract = pool("byte", "y: E[N C *out_spatial]")
 
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        return get_op("max_pool").evaluate(arrays, attrs)
+
 
 @register("qavg_pool")
 class QAvgPool(Op):
@@ -378,6 +430,13 @@ class QAvgPool(Op):
         rules=[_ORDERED],
     )
 
+    def _steps(self, x: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+        (mean,) = get_op("avg_pool").evaluate([x.astype(np.float64) - attrs["x_zero"]], attrs)
+        return mean * attrs["x_scale"] / attrs["y_scale"]
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        return [_clamped(self._steps(arrays[0], attrs), attrs["y_zero"], attrs)]
+
 
 @register("qavg_pool_zero_first")
 class QAvgPoolZeroFirst(QAvgPool):
@@ -386,6 +445,9 @@ class QAvgPoolZeroFirst(QAvgPool):
     clamp(round(mean / y_scale + y_zero), ``low``, ``high``) as ``to``, as onnxruntime's
     QLinearAveragePool.
     """
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        return [_clamped(self._steps(arrays[0], attrs) + attrs["y_zero"], 0, attrs)]
 
 
 @register("matmul_blocks")

@@ -19,7 +19,6 @@ import numpy as np
 from .dtype import to_integers
 from .fixed_point import shift
 from .graph import Node
-from .quantized import storage_range
 
 MAX_ACCUMULATOR = (1 << 30) - 1
 MAX_SHIFT = 31
@@ -87,12 +86,11 @@ def accumulator_range(
 def product_range(product: Node) -> tuple[np.ndarray, np.ndarray]:
     """Return the least and the greatest accumulator of each channel of an integer product with
     constant weights."""
-    low, high = storage_range(product.inputs[0].dtype)
-    zero = product.attrs["x_zero"]
+    info, zero = np.iinfo(product.inputs[0].dtype.numpy), product.attrs["x_zero"]
     bias, w_zero = (v if v is None else v.data for v in product.inputs[3:5])
     w = np.moveaxis(product.inputs[1].data, product.operator.weights.output_axis, 0)
     offset = np.zeros(1) if w_zero is None else w_zero
-    return accumulator_range(w, offset, (low - zero, high - zero), bias)
+    return accumulator_range(w, offset, (info.min - zero, info.max - zero), bias)
 
 
 def rounded(x: float) -> int:

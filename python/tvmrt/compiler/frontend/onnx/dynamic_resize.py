@@ -83,10 +83,25 @@ def resize_axes(
     else:
         raise ValueError(f"unknown resize mode {mode.interpolation}")
     if mode.coordinates == "tf_crop_and_resize":
-        for dim, at in zip(dims, coordinates):
-            inside = ctx.reshape(at.inside(dim.extent).value, _axis_shape(dim, len(x.shape)))
-            y = ctx.emit("where", [inside, y, ctx.like(outside, y)])
+        y = fill_outside(ctx, y, dims, coordinates, outside)
     return y
+
+
+def fill_outside(
+    ctx: NodeContext,
+    y: Value,
+    dims: Sequence[ResizeAxis],
+    found: Sequence[Coordinates],
+    outside: float,
+) -> Value:
+    """Replace elements whose source coordinates are outside the input."""
+    inside = TensorExpr(ctx, ctx.const(True))
+    for dim, at in zip(dims, found):
+        along = at.inside(dim.extent).reshape(*_axis_shape(dim, len(y.shape)))
+        inside = inside.logical_and(along)
+    if inside.value.data is not None and inside.value.data.all():
+        return y
+    return inside.where(TensorExpr(ctx, y), outside).value
 
 
 def _axis_shape(dim: ResizeAxis, rank: int) -> list[SymInt]:
@@ -102,23 +117,7 @@ def _interpolate_axis(
     ctx: NodeContext, x: Value, dim: ResizeAxis, at: Coordinates, mode: ResizeMode
 ) -> Value:
     """Return weighted sums along one axis."""
-    total = None
-    for index, weight in _taps(ctx, dim, at, mode):
-        clipped = index.maximum(0).minimum(index.like(dim.extent) - 1).cast("int64")
-        part = TensorExpr(ctx, _take(ctx, x, {dim.axis: clipped}))
-        part = part * weight.cast(x.dtype.name).reshape(*_axis_shape(dim, len(x.shape)))
-        total = part if total is None else total + part
-    return total.value
-
-
-def _taps(
-    ctx: NodeContext, dim: ResizeAxis, at: Coordinates, mode: ResizeMode
-) -> list[tuple[TensorExpr, TensorExpr]]:
-    """Return the indices and the weights along the axis for each tap, in float64."""
-    radius, stretch = (1 if mode.interpolation == "linear" else 2), None
-    if mode.antialias:
-        radius, stretch = radius / _min_scale(dim), dim.scale.as_float(ctx, "float64").minimum(1)
-    reach = ceil(radius)
+    reach, total = _reach(dim, mode), None
     if reach > MAX_RADIUS:
         raise UnsupportedSizes(
             f"antialias along an axis of {extent_text(dim.extent)} resized to "
@@ -126,7 +125,27 @@ def _taps(
             f"declare closer bounds (at most {2 * MAX_RADIUS} elements are supported)"
         )
     ctx.check_table_size(dim.out * 2 * reach, "a resized axis")
-    (base, fraction), taps = at.split(), []
+    for index, weight in taps(ctx, dim, at, mode):
+        clipped = index.maximum(0).minimum(index.like(dim.extent) - 1).cast("int64")
+        part = TensorExpr(ctx, _take(ctx, x, {dim.axis: clipped}))
+        part = part * weight.cast(x.dtype.name).reshape(*_axis_shape(dim, len(x.shape)))
+        total = part if total is None else total + part
+    return total.value
+
+
+def _reach(dim: ResizeAxis, mode: ResizeMode) -> int:
+    """Return how many elements on either side of a coordinate are blended."""
+    radius = 1 if mode.interpolation == "linear" else 2
+    return ceil(radius / _min_scale(dim)) if mode.antialias else radius
+
+
+def taps(
+    ctx: NodeContext, dim: ResizeAxis, at: Coordinates, mode: ResizeMode
+) -> list[tuple[TensorExpr, TensorExpr]]:
+    """Return the indices and the weights along the axis for each tap, in float64."""
+    stretch = dim.scale.as_float(ctx, "float64").minimum(1) if mode.antialias else None
+    reach = _reach(dim, mode)
+    (base, fraction), found = at.split(), []
     for offset in range(1 - reach, reach + 1):
         index = base + offset
         distance = (offset - fraction).apply("abs")
@@ -135,14 +154,14 @@ def _taps(
         if mode.exclude_outside:
             inside = (index >= 0).logical_and(index <= index.like(dim.extent) - 1)
             weight = inside.where(weight, 0)
-        taps.append((index, weight))
+        found.append((index, weight))
     if mode.antialias or mode.exclude_outside:
-        total = taps[0][1]
-        for _, weight in taps[1:]:
+        total = found[0][1]
+        for _, weight in found[1:]:
             total = total + weight
         total = total.equals(0).where(total * 0 + 1, total)
-        taps = [(index, weight / total) for index, weight in taps]
-    return taps
+        found = [(index, weight / total) for index, weight in found]
+    return found
 
 
 def _min_scale(dim: ResizeAxis) -> float:

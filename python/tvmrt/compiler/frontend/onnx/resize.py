@@ -302,7 +302,7 @@ def resize_axes(
     else:
         raise ValueError(f"unknown resize mode {mode.interpolation}")
     if mode.coordinates == "tf_crop_and_resize":
-        y = _fill_outside(ctx, y, dims, found, outside)
+        y = dynamic_resize.fill_outside(ctx, y, dims, found, outside)
     return y
 
 
@@ -330,11 +330,7 @@ def _interpolate(
     order = sorted(range(len(dims)), key=lambda i: dims[i].out / max(dims[i].extent, 1))
     for i in order:
         dim = dims[i]
-        base, fraction = (each.value.data for each in found[i].split())
-        stretch = 1.0
-        if mode.antialias and dim.out > 0:
-            stretch = min(float(dim.scale.as_float(ctx, "float64").value.data), 1.0)
-        indices, weights = interpolation_table(base, fraction, dim.extent, stretch, mode)
+        indices, weights = _interpolation_table(ctx, dim, found[i], mode)
         own = np.array_equal(indices[:, 0], np.arange(dim.extent))
         if indices.shape[1] == 1 and own and np.all(weights == 1):
             continue
@@ -345,34 +341,18 @@ def _interpolate(
     return ctx.cast(y, kind.name)
 
 
-def interpolation_table(
-    base: np.ndarray, fraction: np.ndarray, extent: int, stretch: float, mode: ResizeMode
+def _interpolation_table(
+    ctx: NodeContext, dim: ResizeAxis, at: Coordinates, mode: ResizeMode
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return indices [out, taps] and weights [out, taps] of a linear or cubic blend along an axis.
-
-    Source coordinates are ``base + fraction``. With antialiasing of a shrinking axis, ``stretch``
-    is the scale, which widens the window.
-    """
-    radius = (1 if mode.interpolation == "linear" else 2) / stretch
-    reach = int(np.ceil(radius))
-    offsets = np.arange(1 - reach, reach + 1)
-    indices = base.astype(np.int64)[:, None] + offsets[None, :]
-    distance = np.abs(offsets[None, :] - fraction[:, None]) * stretch
-    if mode.interpolation == "linear":
-        weights = np.clip(1 - distance, 0, None)
-    else:
-        weights = _cubic(distance, mode.cubic_a)
-    inside = (indices >= 0) & (indices < extent)
-    if mode.exclude_outside:
-        weights = np.where(inside, weights, 0)
-    if mode.antialias or mode.exclude_outside:
-        total = weights.sum(1, keepdims=True)
-        weights = weights / np.where(total == 0, 1, total)
-    indices = np.clip(indices, 0, max(extent - 1, 0))
+    """Return indices [out, taps] and weights [out, taps] of a linear or cubic blend along an axis
+    of fixed extents."""
+    taps = dynamic_resize.taps(ctx, dim, at, mode)
+    indices, weights = (np.stack([part.value.data for part in parts], 1) for parts in zip(*taps))
+    indices = np.clip(indices, 0, max(dim.extent - 1, 0)).astype(np.int32)
     used = np.any(weights != 0, axis=0)
     if not used.any():
         used[0] = True
-    return _merge_taps(indices[:, used].astype(np.int32), weights[:, used])
+    return _merge_taps(indices[:, used], weights[:, used])
 
 
 def _merge_taps(indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -381,28 +361,3 @@ def _merge_taps(indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, n
         return indices, weights
     strongest = np.argmax(np.abs(weights), axis=1)[:, None]
     return np.take_along_axis(indices, strongest, 1), np.take_along_axis(weights, strongest, 1)
-
-
-def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
-    """Return the cubic convolution kernel of Keys with parameter ``a``."""
-    inner = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    outer = ((distance - 5) * distance + 8) * distance * a - 4 * a
-    return np.where(distance <= 1, inner, np.where(distance < 2, outer, 0))
-
-
-def _fill_outside(
-    ctx: NodeContext,
-    y: Value,
-    dims: Sequence[ResizeAxis],
-    found: Sequence[Coordinates],
-    fill: float,
-) -> Value:
-    """Replace elements whose source coordinates are outside the input."""
-    inside = np.ones([1] * len(y.shape), bool)
-    for dim, at in zip(dims, found):
-        shape = [1] * len(y.shape)
-        shape[dim.axis] = dim.out
-        inside = inside & at.inside(dim.extent).value.data.reshape(shape)
-    if inside.all():
-        return y
-    return ctx.emit("where", [ctx.const(inside), y, ctx.like(fill, y)])
