@@ -3,10 +3,8 @@ see ``tvmrt.compiler.ir.loop``."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import onnx
@@ -31,7 +29,6 @@ from tvmrt.option_syntax import option
 from .bounded_loop import convert_appends, import_bounded_loop
 from .context import NodeContext
 from .dynamic_sizes import max_value
-from .import_state import Checkpoint
 from .legalize_types import retype
 from .loop_carried_shapes import (
     ChangingAxis,
@@ -141,7 +138,8 @@ def _loop_of_tensors(
     limit, go = (_scalar(ctx, i, to) for i, to in ((0, "int64"), (1, "bool")))
     bound = _max_trip_count(ctx, limit, outputs[len(carried) :])
     number = _iteration_number(ctx, bound)
-    inside, changing = _import_body(ctx, body, carried, outputs, number, bound)
+    like = _with_induction_variables(ctx, body, carried, number, bound)
+    inside, changing = _with_shapes(ctx, body, carried, outputs, number, bound, like)
     graph = inside.graph
     # in a running iteration the condition is true
     graph.replace_many({graph.inputs.pop(1): ctx.const(True)})
@@ -164,36 +162,6 @@ def _loop_of_tensors(
     known = fixed and go is None and not conditional
     ends = _LoopEnd(limit, go, conditional, bound if known else upper_bound(bound or 0), known)
     return _emit(ctx, inside, ends, carried, [], number, changing=changing)
-
-
-def _import_body(
-    ctx: NodeContext,
-    body: onnx.GraphProto,
-    carried: list[Value],
-    outputs: Sequence[str],
-    number: Value,
-    bound: SymInt | None,
-) -> tuple[OutlinedGraph, list[ChangingAxis]]:
-    """Import the body with loop-carried values of shapes that hold in every iteration."""
-    importer = ctx.importer
-    start = Checkpoint(importer)
-    counting = _with_induction_variables(ctx, body, carried, number, bound)
-    attempt = partial(_with_shapes, ctx, body, carried, outputs, number, bound)
-    if counting == carried:
-        return attempt(carried)
-    with warnings.catch_warnings(record=True) as remarks:
-        warnings.simplefilter("always")
-        try:
-            result = attempt(carried)
-            fits = not start.left_out_branch
-        except (UnsupportedError, ValueError):
-            fits = False
-    if fits:
-        for remark in remarks:
-            warnings.warn(remark.message, stacklevel=2)
-        return result
-    start.undo()
-    return attempt(counting)
 
 
 def _with_induction_variables(
