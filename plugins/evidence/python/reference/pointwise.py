@@ -1,55 +1,32 @@
-"""Pointwise operators: their definitions for one element, in double and in 64-bit integers."""
+"""Pointwise operators by their definitions for one element, in double and 64-bit integers."""
 
 from __future__ import annotations
 
-from tvmrt.compiler.sdk.graph import Node
+from tvmrt.compiler.sdk.graph import DTYPES, OPS, Node, PointwiseOp
 
 from .code import NodeCode, c_type, prints
 
-# Operands {0}, {1} and {2} are double. A float32 result is rounded once when it is stored: for
-# sums, products, quotients and roots of float32 numbers this is the correctly rounded result.
-FLOAT = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}",
-    "pow": "pow({0}, {1})", "min": "ref_min({0}, {1})", "max": "ref_max({0}, {1})",
-    "relu": "ref_max({0}, 0.0)", "prelu": "({0} < 0) ? {0} * {1} : {0}",
-    "neg": "-({0})", "abs": "fabs({0})", "reciprocal": "1.0 / {0}", "round": "nearbyint({0})",
-    "sign": "({0} > 0) ? 1.0 : ({0} < 0) ? -1.0 : {0}",
-    "sigmoid": "1.0 / (1.0 + exp(-({0})))",
-    "softplus": "log1p(exp(-fabs({0}))) + ({0} > 0 ? {0} : 0.0)",
-} | {
-    name: f"{name}({{0}})"
-    for name in (
-        "sqrt", "exp", "expm1", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-        "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil",
-    )
-}  # fmt: skip
-
-# Operands are int64_t; sums and products wrap around.
-INTEGER = {
-    "add": "(uint64_t){0} + (uint64_t){1}", "sub": "(uint64_t){0} - (uint64_t){1}",
-    "mul": "(uint64_t){0} * (uint64_t){1}", "neg": "0 - (uint64_t){0}",
-    "div": "({1} == 0) ? 0 : ({1} == -1) ? (int64_t)(0 - (uint64_t){0}) : {0} / {1}",
-    "min": "({0} < {1}) ? {0} : {1}", "max": "({0} > {1}) ? {0} : {1}",
-    "abs": "({0} < 0) ? 0 - (uint64_t){0} : (uint64_t){0}", "relu": "({0} > 0) ? {0} : 0",
-    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_xor": "{0} ^ {1}",
-    "logical_not": "{0} ^ 1",
-}  # fmt: skip
-BOTH = {
-    "identity": "{0}", "where": "{0} ? {1} : {2}", "equal": "{0} == {1}", "less": "{0} < {1}",
-    "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
-}  # fmt: skip
+# Operands are double or int64_t. A float32 result is rounded once when it is stored: for sums,
+# products, quotients and roots of float32 numbers this is the correctly rounded result.
+FLOAT = {"min": "ref_min({0}, {1})", "max": "ref_max({0}, {1})", "relu": "ref_max({0}, 0.0)"}
+INTEGER = {"div": "({1} == 0) ? 0 : ({1} == -1) ? (int64_t)(0 - (uint64_t){0}) : {0} / {1}"}
 
 
 def formula(node: Node) -> str | None:
-    """Return the definition of a pointwise node for the type of its operands; None if it has
-    none."""
-    if any(v.dtype.name == "uint64" for v in node.operands()):
+    """Return the definition of a pointwise node for the type of its operands; None if it needs a
+    function of a kernel, or attributes."""
+    kind = node.inputs[-1].dtype
+    if node.attrs or any(v.dtype.name == "uint64" for v in node.operands()):
         return None
-    is_float = node.inputs[0].dtype.is_float
-    return BOTH.get(node.op) or (FLOAT if is_float else INTEGER).get(node.op)
+    own = (FLOAT if kind.is_float else INTEGER).get(node.op)
+    wide = DTYPES["bool" if kind.name == "bool" else "float64" if kind.is_float else "int64"]
+    expression = node.operator.template(wide)
+    if own is not None or expression is None or expression.header:
+        return own
+    return node.operator.render(wide, [f"{{{i}}}" for i in range(len(node.inputs))], {}).text
 
 
-@prints(*FLOAT, *INTEGER, *BOTH)
+@prints(*(name for name, op in OPS.items() if isinstance(op, PointwiseOp)))
 def pointwise(code: NodeCode) -> None:
     text = formula(code.node)
     assert text is not None

@@ -236,6 +236,13 @@ class ReverseSequence(Op):
         example={"A": 3, "B": 5, "L": 3, "batch_axis": 0, "time_axis": 1},
     )
 
+    def evaluate(self, arrays, attrs):
+        y = arrays[0].copy()
+        samples = np.moveaxis(y, (attrs["batch_axis"], attrs["time_axis"]), (0, 1))
+        for sample, length in zip(samples, arrays[1]):
+            sample[:length] = sample[:length][::-1].copy()
+        return [y]
+
 
 @register("topk")
 class TopK(Op):
@@ -253,3 +260,13 @@ class TopK(Op):
             let("*Y", "S with k along axis", lambda S, k, axis: _with_extent(S, axis, k)),
         ],
     )
+
+    def evaluate(self, arrays, attrs):
+        x, axis = arrays[0], attrs["axis"]
+        if attrs["largest"]:  # of the reversed elements, so that the first of equals is the last
+            last = x.shape[axis] - 1
+            order = last - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+        else:
+            order = np.argsort(x, axis, kind="stable")
+        order = order.take(range(attrs["k"]), axis)
+        return [np.take_along_axis(x, order, axis), order]

@@ -57,6 +57,8 @@ class ReduceOp(Op):
 
     def evaluate(self, arrays, attrs):
         x = arrays[0]
+        if self.picks and not all(x.shape[axis] for axis in attrs["axes"]):
+            return None  # numpy has no extremum of nothing
         wide = x.astype(np.float64) if x.dtype == np.float32 else x
         out = self.fn(wide, axis=tuple(attrs["axes"]), keepdims=bool(attrs["keepdims"]))
         return [np.asarray(out).astype(x.dtype)]
@@ -214,16 +216,27 @@ class CumulativeSum(Op):
     """
 
     traits = frozenset({Trait.ANY_LAYOUT})
+    function: np.ufunc = np.add
 
     contract = Contract(
         "x: E=float|int32|int64|uint32|uint64[*S] -> y: E[*S]",
         "axis: axis of x (operand 1), exclusive: bool, reverse: bool",
     )
 
+    def evaluate(self, arrays, attrs):
+        x = np.moveaxis(arrays[0], attrs["axis"], 0)[:: -1 if attrs["reverse"] else 1]
+        if attrs["exclusive"] and len(x):
+            x = np.roll(x, 1, 0)
+            x[0] = self.function.identity
+        y = self.function.accumulate(x, 0, x.dtype)[:: -1 if attrs["reverse"] else 1]
+        return [np.moveaxis(y, 0, attrs["axis"])]
+
 
 @register("cumulative_product", onnx="CumProd")
 class CumulativeProduct(CumulativeSum):
     """Cumulative product along ``axis``, with the attributes of ``cumulative_sum``."""
+
+    function = np.multiply
 
 
 @register("det", onnx="Det")

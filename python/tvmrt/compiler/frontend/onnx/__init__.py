@@ -17,9 +17,9 @@ Importing the nodes once (6, ``GraphImporter.run``)::
 
     weights, inputs   legalize_types: half precision, packed types and strings get a C type;
                       fixed_values: inputs whose value the caller fixes
-    each node         schema and constraints -> the operator's importer -> computed_sizes: results
-                      that follow from sizes -> constant folding -> propagate_types: ONNX types of
-                      the results
+    each node         schema and constraints -> the operator's importer, whose operators fold
+                      constants -> computed_sizes: results that follow from sizes ->
+                      propagate_types: ONNX types of the results
     outputs           restore_type: the declared element type
     whole graph       check_model: the declared types and shapes
 """

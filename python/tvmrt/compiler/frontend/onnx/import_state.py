@@ -131,11 +131,6 @@ class Checkpoint:
     def problems(self) -> list[str]:
         return self._problems.texts[self._counts[1] :]
 
-    @property
-    def left_out_branch(self) -> bool:
-        """Whether the first branch was left out since then."""
-        return self._problems.is_partial != self._was_partial
-
     def undo(self) -> None:
         """Drop the nodes and errors since then."""
         self._problems.is_partial = self._was_partial

@@ -22,7 +22,6 @@ from tvmrt.option_syntax import option
 from . import (
     alternatives,
     computed_sizes,
-    constant_folding,
     fixed_values,
     sequences,
     string_tensors,
@@ -309,30 +308,10 @@ class GraphImporter(ImportState):
             if checked
             else nullcontext()
         )
-        try:
-            with gate:
-                outputs = self._import_by_rule(context, record)
-                if checked and outputs is not None:
-                    outputs = computed_sizes.track(context, outputs, count)
-        except UnsupportedError:
-            del self.graph.nodes[count:]
-            folded = (
-                None
-                if has_strings_or_sequences
-                else constant_folding.fold_node(node, inputs, self.functions, self.builder.budget)
-            )
-            if folded is None:
-                raise
-            return folded
-        if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
-            return outputs
-        if checked and (outputs is None or any(v is not None and v.data is None for v in outputs)):
-            folded = constant_folding.fold_node(
-                node, inputs, self.functions, self.builder.budget, outputs or ()
-            )
-            if folded is not None:
-                del self.graph.nodes[count:]
-                return folded
+        with gate:
+            outputs = self._import_by_rule(context, record)
+            if checked and outputs is not None:
+                outputs = computed_sizes.track(context, outputs, count)
         return outputs
 
     def _import_by_rule(self, context: NodeContext, record: Any) -> list[Value | None] | None:

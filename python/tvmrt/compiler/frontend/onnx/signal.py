@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, prod
+from math import log
 
 import numpy as np
 from onnx import TensorProto
@@ -140,23 +140,9 @@ def _append_conjugate_half(ctx: NodeContext, x: Value, length: int) -> Value:
     return ctx.emit("concat", [x, ctx.emit("mul", [tail, sign])], axis=axis)
 
 
-@onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
+@onnx_op(*_WINDOW_COEFFICIENTS)
 def window(ctx: NodeContext) -> Value:
-    if ctx.required(0).data is None:
-        return _window(ctx, *ctx.int_operand(0, "the size"))
-    return constant_table(ctx)
-
-
-def constant_table(ctx: NodeContext) -> Value:
-    """Check the size of a table of constants, which the reference evaluator folds."""
-    # a window's length, or the numbers of mel bins and of transform elements
-    sizes = [int(v.data.reshape(-1)[0]) for v in ctx.inputs[:2]]
-    ctx.check_table_size(prod(max(n, 0) for n in sizes), "the table")
-    raise UnsupportedError("the table could not be computed; check its sizes and element type")
-
-
-def _window(ctx: NodeContext, size: SymInt) -> Value:
-    """Return a window of dynamic size."""
+    (size,) = ctx.int_operand(0, "the size")
     indices = TensorExpr(ctx, ctx.cast(ctx.iota(size, what="the window"), "float64"))
     steps = size if ctx.attr("periodic", 1) else sym_max(size - 1, 1)
     angles = (
@@ -216,13 +202,15 @@ def _weighted_frames(
 
 @onnx_op("MelWeightMatrix")
 def mel_weight_matrix(ctx: NodeContext) -> Value:
-    if not has_runtime_operand(ctx, *range(5)):
-        return constant_table(ctx)
     sizes = [TensorExpr.from_integer(ctx, ctx.required(i)).reshape() for i in (0, 1)]
-    rows, bands = dynamic_slice.declared_shape(ctx, 2, ctx.required(0), "num_mel_bins")
-    require(sizes[0].reshape(1), [bands], ctx.required(0), "num_mel_bins", f"{bands!r} bands")
     bins = (sizes[1] / 2 + 1).reshape(1)
-    require(bins, [rows], ctx.required(1), "dft_length", f"{rows!r} frequencies")
+    if has_runtime_operand(ctx, 0, 1):
+        rows, bands = dynamic_slice.declared_shape(ctx, 2, ctx.required(0), "num_mel_bins")
+        require(sizes[0].reshape(1), [bands], ctx.required(0), "num_mel_bins", f"{bands!r} bands")
+        require(bins, [rows], ctx.required(1), "dft_length", f"{rows!r} frequencies")
+    else:
+        rows, bands = (max(int(each.value.data.item()), 0) for each in (bins, sizes[0]))
+        ctx.check_table_size(rows * bands, "the table")
     edges = _edges(ctx, sizes[1], bands)
     low, middle, high = (
         TensorExpr(ctx, ctx.slice_axis(edges.value, 0, i, bands)) for i in range(3)
