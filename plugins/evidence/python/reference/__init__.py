@@ -1,4 +1,5 @@
-"""C of a network by a plain generator that shares nothing with the compiler but the import."""
+"""C of a network by a plain generator that shares with the compiler only the import and the
+definitions of pointwise operators."""
 
 from .files import missing, write_reference
 

@@ -43,9 +43,9 @@ def write_reference(graph: Graph, folder: Path, name: str) -> None:
     ``NAME_reference.c`` has one function of nested loops for each node and
     ``NAME_reference_run(inputs, outputs)``, ``NAME_constants.c`` the weights, ``NAME_reference.h``
     declares both. They need a C99 compiler with ``-ffp-contract=off`` and the C library. Of the
-    compiler only the imported graph is used: no pass, no plan, no kernel. Sums are sequential in
-    double. float32 tensors are kept in double, too, unless the network quantises: there each
-    result is rounded as the network defines.
+    compiler only the imported graph and the definitions of pointwise operators are used: no pass,
+    no plan, no kernel. Sums are sequential in double. float32 tensors are kept in double, too,
+    unless the network quantises: there each result is rounded as the network defines.
 
     Parameters
     ----------
