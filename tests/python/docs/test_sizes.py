@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 LONGEST_FUNCTION = 60  # lines, with signature and documentation
 LONGEST_FILE = 500
-MOST_WORDS = 41_800  # of all pages but generated references, and tables that scripts write
+MOST_WORDS = 42_000  # of all pages but generated references, and tables that scripts write
 WRITTEN_TABLE = re.compile(r"<!-- \w+ -->\n\n?\|.*?<!-- end -->", re.DOTALL)
 LONGEST_README = 130
 PRODUCT = ("include", "src_backend", "src_runtime", "python", "plugins")
