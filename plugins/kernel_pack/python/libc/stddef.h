@@ -12,7 +12,7 @@ typedef long long ptrdiff_t;
 typedef unsigned long size_t;
 typedef long ptrdiff_t;
 #endif
-#define NULL ((void *)0)
-#define offsetof(type, member) ((size_t) & ((type *)0)->member)
+#define NULL ((void*)0)
+#define offsetof(type, member) ((size_t) & ((type*)0)->member)
 
 #endif /* TVMRT_LIBC_STDDEF_H_ */

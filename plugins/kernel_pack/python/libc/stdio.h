@@ -7,6 +7,6 @@
 
 #include <stddef.h>
 
-int snprintf(char *text, size_t bytes, const char *format, ...);
+int snprintf(char* text, size_t bytes, const char* format, ...);
 
 #endif /* TVMRT_LIBC_STDIO_H_ */

@@ -7,11 +7,11 @@
 
 #include <stddef.h>
 
-void *malloc(size_t bytes);
-void *calloc(size_t count, size_t bytes);
-void free(void *memory);
-char *getenv(const char *name);
-double strtod(const char *text, char **end);
+void* malloc(size_t bytes);
+void* calloc(size_t count, size_t bytes);
+void free(void* memory);
+char* getenv(const char* name);
+double strtod(const char* text, char** end);
 int abs(int value);
 
 #endif /* TVMRT_LIBC_STDLIB_H_ */
