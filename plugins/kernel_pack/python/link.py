@@ -83,7 +83,13 @@ class _Compiler:
             raise CompileError("libtcc has no memory left")
         self._tcc.tcc_set_error_func(self._state, None, self._report)
         self._tcc.tcc_set_lib_path(self._state, os.fsencode(self._folder))
-        path = f"-Wl,-rpath={self._kernels.folder}"
+        folder = str(self._kernels.folder)
+        if any(character in folder for character in '",\\'):
+            raise CompileError(
+                f"libtcc cannot write the path {folder} into a library; install tvmrt in a folder "
+                "without commas, quotation marks and backslashes in its path"
+            )
+        path = f'"-Wl,-rpath={folder}"'
         options = f"-nostdinc -nostdlib -Werror=implicit-function-declaration {path}"
         self._check(self._tcc.tcc_set_options(self._state, os.fsencode(options)), "options")
         self._check(self._tcc.tcc_set_output_type(self._state, _DLL), "output")

@@ -2,6 +2,7 @@
 compiler on their paths, and no ziglang package."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -178,6 +179,23 @@ def test_a_library_of_the_pack_is_a_library(tmp_path):
     x = np.ones((2, 8), np.float32)
     (expected,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     np.testing.assert_allclose(tvmrt.load(tmp_path / "net.so")(x), expected, rtol=1e-5)
+
+
+def test_the_package_may_lie_in_a_folder_with_blanks(tmp_path, monkeypatch):
+    monkeypatch.setattr(pack, "_folders", lambda: [folder])
+    for name, refused in (("a folder", ""), ("a,folder", "without commas")):
+        folder = tmp_path / name
+        shutil.copytree(pack.find_pack().folder, folder, ignore=shutil.ignore_patterns("*.p"))
+        pack.find_pack.cache_clear()
+        if refused:
+            with pytest.raises(CompileError, match=refused):
+                tvmrt.load(_mlp()[0], target="kernel-pack", cache=False)
+        else:
+            library = tvmrt.compile(_mlp()[0], target="kernel-pack")
+            library.export_library(tmp_path / "net.so")
+            assert str(folder).encode() + b"\0" in (tmp_path / "net.so").read_bytes()
+            assert tvmrt.load(tmp_path / "net.so")(np.ones((2, 8), np.float32)).shape == (2, 5)
+    pack.find_pack.cache_clear()
 
 
 def test_a_compiler_is_preferred(monkeypatch):
