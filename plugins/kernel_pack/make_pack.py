@@ -46,6 +46,11 @@ STORAGE = re.compile(
 VECTORS = re.compile(
     r"_[fiu]\d+(?:x|v\b)|\b__m\d+|\bVEC\b|x(16|32|64|128|512)_t\b|tvmrt_(i8|bf16)_(vec|acc)"
 )
+# Storage of exported functions; those of the second kind are inlined where the library calls them.
+EXPORT = """\
+#define TVMRT_PACK_EXPORT __attribute__((visibility("default")))
+#define TVMRT_PACK_INLINE extern inline __attribute__((visibility("default"), always_inline))
+"""
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 STRING_OR_BRACE = re.compile(r'"(?:\\.|[^"\\])*"|[{}]')
 HEAD = re.compile(r"[^;={}#]*(?:##[^;={}#]*)*\{")
@@ -85,7 +90,9 @@ def exported(text: str) -> str:
     plain = blank_comments(text)
     for begin, signature, body, end in functions(plain):
         if not VECTORS.search(plain[signature:body]):
-            parts += [text[done:begin], "TVMRT_PACK_EXPORT ", text[signature:end]]
+            is_inlined = plain.startswith("TVMRT_INLINE", begin)
+            storage = "TVMRT_PACK_INLINE " if is_inlined else "TVMRT_PACK_EXPORT "
+            parts += [text[done:begin], storage, text[signature:end]]
             done = end
     return "".join([*parts, text[done:]])
 
@@ -113,7 +120,12 @@ def preprocessed(command: list[str], include: Path, source: Path) -> str:
     here = Path(__file__).parent
     folders = [here / "python" / "libc", here / "intrinsics", include]
     arguments = ["-nostdinc", "-E", "-dD", *(f"-I{folder}" for folder in folders), str(source)]
-    result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    return _output([*command, *arguments])
+
+
+def _output(command: list[str]) -> str:
+    """Return what a command writes; its errors end this program."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise SystemExit(result.stderr)
     return result.stdout
@@ -164,8 +176,10 @@ def main(level: str, include: Path, folder: Path, outputs: list[Path], command: 
     defined = tiles.definitions(level)
     names_file.write_text("".join(f"{name}\n" for name in (*names, *defined)))
     copies = "".join(f'#include "{(folder / name).resolve().as_posix()}"\n' for name in included)
-    export = '#define TVMRT_PACK_EXPORT __attribute__((visibility("default")))\n'
-    pack.write_text("\n".join([export + head + copies, *defined.values(), ""]))
+    source = folder / "pack.c"
+    source.write_text("\n".join([EXPORT + head + copies, *defined.values(), ""]))
+    flat = [*command, "-std=gnu11", "-D_POSIX_C_SOURCE=200809L", "-E", "-P", f"-I{include}"]
+    pack.write_text(_output([*flat, str(source)]))  # without paths: equal for compiler caches
     here = Path(__file__).parent
     depends = [*headers, *here.glob("*.py"), *here.glob("*/*.h"), *here.glob("python/libc/*.h")]
     depfile.write_text(f"{pack}: {' '.join(map(str, depends))}\n")

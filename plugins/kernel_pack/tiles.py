@@ -84,7 +84,7 @@ def _int8_tiles(level: str) -> dict[str, str]:
                 added = f"{name}_add_{kind}"
                 residual = f"TVMRT_RESIDUAL_{kind.upper()}"
                 result[added] = f"TVMRT_DEFINE_TILE_I8({added}, {sizes}, 0, {residual})"
-    blocks, widths = ((32, 16, 8), (1, 2)) if wide else ((64, 48, 32, 16), (1, 2, 3, 4, 5))
+    blocks, widths = ((32, 16, 8), (1, 2)) if wide else ((64, 48, 32, 16, 8), (1, 2, 3, 4, 5))
     for rows, kind, signed, parts in (
         (4, "u8", 0, 1),
         (4, "s8", 1, 1),

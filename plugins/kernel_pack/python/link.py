@@ -162,7 +162,7 @@ def with_pack_tiles(text: str, exported: frozenset[str]) -> str:
 
 def _tile(call: re.Match[str], exported: frozenset[str]) -> str:
     """Return the definition of a tile, or a declaration of the pack's."""
-    part, arguments = call[1].lower(), call[2].replace("\n", " ").split(", ")
+    part, arguments = call[1].lower(), [each.strip() for each in call[2].split(",")]
     kind, _, element = part.rpartition("_")
     if kind == "remainder":  # sums as the tile of its size
         sizes = "x".join(arguments)

@@ -80,19 +80,18 @@ def find_pack() -> Pack:
     """Return the pack of the widest level that this processor has. Raises CompileError if there is
     none."""
     flags = processor.flags()
-    level = next((level for level, needs in _NEEDS.items() if needs <= flags), None)
-    if processor.machine() != "x86_64" or level is None:
+    levels = [level for level, needs in _NEEDS.items() if needs <= flags]
+    if processor.machine() != "x86_64" or not levels:
         raise CompileError(
             f"the kernel pack has no kernels for this processor, {processor.machine()}; they are "
             "for x86-64 with AVX2; install a C compiler"
         )
-    for folder in _folders():
-        pack = Pack(level, folder)
+    for pack in (Pack(level, folder) for level in levels for folder in _folders()):
         if pack.library.is_file():
             return pack
     raise CompileError(
-        f"this installation has no kernel pack ({Pack(level, Path()).library.name} is missing); "
-        "install the wheel of tvmrt, or a C compiler"
+        f"this installation has no kernels for this processor ({' or '.join(levels)}); install the "
+        "wheel of tvmrt, or a C compiler"
     )
 
 

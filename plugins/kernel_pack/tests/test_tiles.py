@@ -99,6 +99,13 @@ def test_a_tile_that_is_missing_is_an_error():
         link.with_pack_tiles("TVMRT_DEFINE_TILE_F32(16, 9, 9)", frozenset())
 
 
+@pytest.mark.parametrize("text", ["1, 1", "\n    1,\n    1", " 1 , 1 "])
+def test_arguments_may_be_on_several_lines(text):
+    call = f"TVMRT_DEFINE_TILE_I8(\n    tvmrt_tile_i8_a, {text}, 0, 0, TVMRT_RESIDUAL_NONE)"
+    linked = link.with_pack_tiles(call, frozenset({"tvmrt_tile_i8_a"}))
+    assert linked == "extern __typeof__(*(tvmrt_tile_i8)0) tvmrt_tile_i8_a;"
+
+
 def test_a_general_int8_tile_is_kept():
     text = "TVMRT_DEFINE_DEPTHWISE_I8(odd, 7, 9, 1, 1, 2, 32, 1, 1, TVMRT_RESIDUAL_NONE)"
     assert link.with_pack_tiles(text, frozenset()) == text

@@ -145,8 +145,8 @@ def compile_session(
 ) -> Session:
     """Compile a network, given as ONNX or a file, into ``folder``, and load it with the network's
     names for its outputs."""
-    from tvmrt.compiler.codegen.target import local_target
     from tvmrt.compiler.pipeline import compile as compile_network
+    from tvmrt.compiler.request import make
 
     choices = dict(choices)
     remote_machine: RemoteMachine | None = choices.pop("remote_machine", None)
@@ -155,9 +155,8 @@ def compile_session(
     if remote_machine is not None:
         choices = dict(remote_machine.compile_options(choices))
     elif choices.get("target") is None:
-        bf16 = choices.get("precision") == "bf16"
-        levels = choices.get("levels") or ()
-        choices["target"], choices["levels"] = local_target(levels, bf16)
+        here = make(choices).for_here()
+        choices["target"], choices["levels"] = here.target, here.levels
     library = compile_network(model, **choices)
     if remote_machine is not None:
         remote_machine.check(library)

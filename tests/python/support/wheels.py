@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def _configured() -> str:
-    """Return the cibuildwheel settings of pyproject.toml."""
+    """Return the plug-ins of cibuildwheel's settings in pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    return f"-Csetup-args={re.search(r'setup-args = .(-Dplugins=[a-z,]+)', text)[1]}"
+    return f"-Csetup-args={re.search(r'setup-args = ..(-Dplugins=[a-z,]+)', text)[1]}"
 
 
 def built_wheel(folder: Path, device: str | None = None) -> Path:
