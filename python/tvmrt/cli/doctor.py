@@ -35,7 +35,7 @@ def command(paths: Sequence[Path], as_json: bool) -> int:
 
     Without FILE, check versions, the C compiler, the processor, compilers and emulators for
     boards, packages and devices. Missing items are listed with the package to install. The exit
-    code is 1 without a C compiler, because nothing can be compiled then.
+    code is 1 without a C compiler and a kernel pack, because no network can run then.
 
     With FILE (.so, .o or .a), list each symbol of the ABI or of generated code that no file or
     several files define, the files that need it, and its suppliers. The exit code is then 1.

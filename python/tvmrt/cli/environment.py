@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tvmrt import optional_dependencies, toolchains
+from tvmrt import optional_dependencies, plugin, toolchains
 
 CHECKED_SECONDS = 10  # time limit for a compiler to print its version
 
@@ -60,8 +60,8 @@ MODULES = {
 
 def examine() -> list[Check]:
     """Return all checks, the most important first."""
-    return [*_versions(), _compiler(), _processor(), _target(), *_tools(), *_modules(), *_devices(),
-            *_plugins()]  # fmt: skip
+    return [*_versions(), *_compilers(), _processor(), _target(), *_tools(), *_modules(),
+            *_devices(), *_plugins()]  # fmt: skip
 
 
 def _versions() -> Iterator[Check]:
@@ -72,14 +72,23 @@ def _versions() -> Iterator[Check]:
     yield Check("numpy", "ok", _installed_version("numpy") or "version unknown")
 
 
-def _compiler() -> Check:
+def _compilers() -> Iterator[Check]:
+    """Check the C compiler, and what runs networks without one: one of both is enough."""
     from tvmrt.compiler.export.toolchain import find_compiler
     from tvmrt.error import CompileError
 
+    pack = plugin.find("hooks", "kernel pack")
+    reason = "no plug-in has it" if pack is None else pack.why_missing()
     try:
-        return Check("C compiler", "ok", _version_of(find_compiler()))
+        yield Check("C compiler", "ok", _version_of(find_compiler()))
     except CompileError as problem:
-        return Check("C compiler", "missing", "nothing", str(problem))
+        yield Check("C compiler", "missing" if reason else "absent", "nothing", str(problem))
+    if reason:
+        yield Check("kernel pack", "absent", "nothing", reason)
+    else:
+        yield Check(
+            "kernel pack", "ok", f"runs networks without a C compiler: {pack.find_pack().level}"
+        )
 
 
 def _version_of(command: list[str]) -> str:
@@ -173,7 +182,6 @@ def _devices() -> Iterator[Check]:
 
 def _plugins() -> Iterator[Check]:
     """Report the plug-ins in use, and those that are not used with the reason."""
-    from tvmrt import plugin
 
     for each in plugin.plugins().values():
         yield Check(f"plug-in {each.name}", "ok", each.summary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,17 @@ def test_missing_tool_names_the_package_to_install(monkeypatch, capsys):
     )
     assert found["emulated Cortex-M"]["remedy"] == "apt-get install qemu-system-arm"
     assert found["pictures"]["remedy"] == "pip install some-package"
+
+
+def test_a_kernel_pack_is_as_good_as_a_compiler(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("tvmrt.toolchains.zig_package", lambda: None)
+    for reason, states in (("", ["absent", "ok"]), ("not installed", ["missing", "absent"])):
+        pack = SimpleNamespace(why_missing=lambda reason=reason: reason)
+        pack.find_pack = lambda: SimpleNamespace(level="v3")
+        monkeypatch.setattr("tvmrt.plugin.find", lambda *key, pack=pack: pack)
+        assert [each.state for each in environment._compilers()] == states
 
 
 def test_machine_with_a_compiler_is_ready(monkeypatch, capsys, tmp_path):
