@@ -21,7 +21,7 @@ MOST_OTHER_INTEGERS = 1e-2  # of the elements of a result: which of nearly equal
 
 
 def test_all_node_cases():
-    """The same cases pass as in compiled code."""
+    """All cases pass that pass in compiled code."""
     command = [sys.executable, ROOT / "tests/python/onnx_suite/suite.py", "--kind", "node"]
     environment = {**os.environ, "TVMRT_TARGET": pack.TARGET}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

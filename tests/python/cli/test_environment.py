@@ -15,6 +15,7 @@ def test_missing_tool_names_the_package_to_install(monkeypatch, capsys):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(environment, "MODULES", {"pictures": ("no_such_module", "some-package")})
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("tvmrt.plugin.find", lambda *key: None)
     monkeypatch.setattr(environment, "_devices", list)
     assert main(["doctor", "--json"]) == 1
     found = {row["what"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
