@@ -178,8 +178,10 @@ def main(level: str, include: Path, folder: Path, outputs: list[Path], command: 
     copies = "".join(f'#include "{(folder / name).resolve().as_posix()}"\n' for name in included)
     source = folder / "pack.c"
     source.write_text("\n".join([EXPORT + head + copies, *defined.values(), ""]))
-    flat = [*command, "-std=gnu11", "-D_POSIX_C_SOURCE=200809L", "-E", "-P", f"-I{include}"]
-    pack.write_text(_output([*flat, str(source)]))  # without paths: equal for compiler caches
+    checked = ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]  # calls of libc, as elsewhere
+    flat = [*command, *checked, "-std=gnu11", "-D_POSIX_C_SOURCE=200809L", "-E", "-P"]
+    # without paths, so that compiler caches find it again
+    pack.write_text(_output([*flat, f"-I{include}", str(source)]))
     here = Path(__file__).parent
     depends = [*headers, *here.glob("*.py"), *here.glob("*/*.h"), *here.glob("python/libc/*.h")]
     depfile.write_text(f"{pack}: {' '.join(map(str, depends))}\n")

@@ -98,5 +98,6 @@ def _of_plugin(path: Path, key: str) -> str:
     """Return an entry of tests/hardening.ini of the library's plug-in, or an empty string."""
     found = ConfigParser()
     name = path.name.removeprefix("libtvmrt_").removesuffix(".so")
+    name = "kernel_pack" if name.startswith("kernels_") else name  # a library for each ISA level
     found.read(ROOT / "plugins" / name / "tests" / "hardening.ini", encoding="utf-8")
     return found.get("library", key, fallback="")
