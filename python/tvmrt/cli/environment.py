@@ -182,7 +182,6 @@ def _devices() -> Iterator[Check]:
 
 def _plugins() -> Iterator[Check]:
     """Report the plug-ins in use, and those that are not used with the reason."""
-
     for each in plugin.plugins().values():
         yield Check(f"plug-in {each.name}", "ok", each.summary)
     for left in plugin.unused():
