@@ -25,9 +25,11 @@ from pathlib import Path
 import tiles
 
 KERNELS = Path("tvm/runtime/kernels")
-# Headers of boards, of calls that a network defines itself, and parts of other headers.
+# Headers of boards, of other processors and types, of calls that a network defines itself, and
+# parts of other headers.
 LEFT_OUT = re.compile(
-    r"kernels/(board/|cpu_dispatch\.h|trace\.h|custom\.h|op/tvm_ffi\.h|scalar/(any_weights|pairs|no_low_overhead_loops)\.h)"
+    r"kernels/board/|/(cpu_dispatch|trace|custom|tvm_ffi|any_weights|pairs|no_low_overhead_loops"
+    r"|random)\.h|/\w*(amx|bf16|neon|rvv|wasm)\w*\.h"
 )
 PART = "is a part of"
 HEADERS = (
@@ -76,7 +78,7 @@ def functions(text: str) -> Iterator[tuple[int, int, int, int]]:
     end."""
     end = 0
     for match in STORAGE.finditer(text):
-        if match.start() < end or text[: match.start()].endswith("define "):
+        if match.start() < end or text.endswith("define ", 0, match.start()):
             continue
         head = HEAD.match(text, match.end())
         if head is not None and "(" in head[0]:
@@ -165,7 +167,7 @@ def main(level: str, include: Path, folder: Path, outputs: list[Path], command: 
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(exported(text), encoding="utf-8")
-        if not LEFT_OUT.search(path) and PART not in text and tiles.has(level, source.name):
+        if not LEFT_OUT.search(path) and PART not in text:
             included.append(path)
     macros = "".join(f"#define {name} {value}\n" for name, value in tiles.MACROS[level].items())
     head = macros + "".join(f"#include <{name}>\n" for name in HEADERS)

@@ -11,12 +11,6 @@ MACROS = {
     level: {"TVMRT_OPENMP_SIMD": "1", "TVMRT_DEPTH_FIRST_LAYERS": "8", "TVMRT_I8_FORMAT": format_}
     for level, format_ in (("v3", "TVMRT_I8_X86_AVX2"), ("v4vnni", "TVMRT_I8_X86_VNNI"))
 }
-_WITHOUT = ("amx", "bf16", "neon", "rvv", "wasm", "random.h")  # in names of headers
-
-
-def has(level: str, header: str) -> bool:
-    """Return whether the library of a level has the functions of a header."""
-    return not any(word in header for word in _WITHOUT)
 
 
 def chain_count(sums: int) -> int:

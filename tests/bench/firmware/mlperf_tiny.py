@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import tiny_networks
-from page_tables import REFERENCE, millions, one, table, write
+from page_tables import REFERENCE, millions, one, show, table
 from tflite_case import feeds_for, litert_runs
 
 import tvmrt
@@ -208,10 +208,7 @@ def main() -> int:
         "published": table(["software and board", *TASKS], published_rows(TASKS)),
         "ram": table(RAM_HEAD, [row for n in RAM if n in chosen for row in ram_rows(n)]),
     }
-    if options.write:
-        write(PAGE, tables)
-    print("\n\n".join(tables.values()))
-    return 0
+    return show(PAGE, tables, options.write)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import zoo_networks
-from page_tables import REFERENCE, millions, one, table, write
+from page_tables import REFERENCE, millions, one, show, table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "support"))
 import boards
@@ -149,10 +149,7 @@ def main() -> int:
         parser.error("--write needs all networks")
     shares, processors = zip(*(rows(name) for name in options.network or ZOO))
     tables = {"published": table(HEAD, shares), "processors": table(ALL_HEAD, processors)}
-    if options.write:
-        write(PAGE, tables)
-    print("\n\n".join(tables.values()))
-    return 0
+    return show(PAGE, tables, options.write)
 
 
 if __name__ == "__main__":

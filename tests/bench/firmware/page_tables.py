@@ -28,6 +28,14 @@ def write(page: Path, tables: dict[str, str]) -> None:
     page.write_text(text, encoding="utf-8")
 
 
+def show(page: Path, tables: dict[str, str], is_written: bool) -> int:
+    """Print the tables, and write them to the page if asked; return the exit code."""
+    if is_written:
+        write(page, tables)
+    print("\n\n".join(tables.values()))
+    return 0
+
+
 def one(path: Path, options: BoardOptions) -> dict:
     """Return the estimate of a network on a board."""
     found = estimate(path, options)

@@ -111,10 +111,11 @@ def build_library(
     ``file_flags``: additional flags of single files, by name. The flags in $TVMRT_CFLAGS come
     last.
     Raises CompileError with the compiler's first error when it fails. A plug-in may build the
-    libraries of its target instead, by the hook ``build NAME``.
+    libraries of its target instead, by the hook ``build NAME``: a function of ``sources``,
+    ``output`` and ``link_flags``.
     """
     if (build := plugin.find("hooks", f"build {target.name}")) is not None:
-        build(sources, output, target, cc, file_flags, link_flags)
+        build(sources, output, link_flags)
         return
     command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
