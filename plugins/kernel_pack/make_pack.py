@@ -7,7 +7,8 @@ define tiles. This script writes
   their functions, and defines the tiles of ``tiles.py``;
 - KERNELS.h for the C of networks that call the library: the types and macros of the level, and
   prototypes of the exported functions;
-- NAMES.txt, the names of the exported functions; PACK.d, what all depend on, for Ninja.
+- NAMES.txt, the names of the exported functions, and the types of scalar ones, which the library
+  has for rows, too (python/row_functions.py); PACK.d, what all depend on, for Ninja.
 
 Usage: ``python make_pack.py LEVEL INCLUDE FOLDER PACK.c KERNELS.h NAMES.txt PACK.d COMPILER...``;
 INCLUDE is the project's include folder, COMPILER a preprocessor with the flags of the level.
@@ -22,6 +23,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent / "python"))
+import row_functions
 import tiles
 
 KERNELS = Path("tvm/runtime/kernels")
@@ -53,6 +56,16 @@ EXPORT = """\
 #define TVMRT_PACK_EXPORT __attribute__((visibility("default")))
 #define TVMRT_PACK_INLINE extern inline __attribute__((visibility("default"), always_inline))
 """
+# Conversions that libtcc calls, as GCC's library names them.
+CONVERSIONS = {
+    f"__{name}": f"TVMRT_PACK_EXPORT {result} __{name}({operand} x) {{ return ({result})x; }}"
+    for name, result, operand in (
+        ("floatundisf", "float", "uint64_t"),
+        ("floatundidf", "double", "uint64_t"),
+        ("fixunssfdi", "uint64_t", "float"),
+        ("fixunsdfdi", "uint64_t", "double"),
+    )
+}
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 STRING_OR_BRACE = re.compile(r'"(?:\\.|[^"\\])*"|[{}]')
 HEAD = re.compile(r"[^;={}#]*(?:##[^;={}#]*)*\{")
@@ -147,6 +160,18 @@ def declarations(text: str) -> tuple[str, list[str]]:
     return "".join(parts), names
 
 
+def scalar_functions(text: str) -> Iterator[list[str]]:
+    """Yield the functions with operands and results of one element: names, and types of the result
+    and the operands; ``text``: declarations."""
+    text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+    kind = f"(?:const )?({'|'.join(row_functions.TYPES)}|int)"
+    for result, name, operands in re.findall(rf"\b{kind} (\w+)\(([^()]*)\);", text):
+        found = [re.fullmatch(rf"{kind} \w+", each.strip()) for each in operands.split(",")]
+        if all(found):
+            kinds = [result, *(match[1] for match in found)]
+            yield [name, *("int32_t" if each == "int" else each for each in kinds)]
+
+
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield the lines of preprocessed text with the kind of their file: kernels or others."""
     kind = ""
@@ -175,11 +200,18 @@ def main(level: str, include: Path, folder: Path, outputs: list[Path], command: 
     probe.write_text(head + "".join(f"#include <{name}>\n" for name in included))
     text, names = declarations(preprocessed(command, include, probe))
     kernels.write_text(text)
-    defined = tiles.definitions(level)
-    names_file.write_text("".join(f"{name}\n" for name in (*names, *defined)))
+    defined = {**tiles.definitions(level), **CONVERSIONS}
+    scalar = {each[0]: each for each in scalar_functions(text)}
+    lines = [
+        " ".join(scalar.get(name, (name,)))
+        for name in (*names, *defined, *(name for name in scalar if name not in names))
+    ]
+    names_file.write_text("".join(f"{line}\n" for line in lines))
     copies = "".join(f'#include "{(folder / name).resolve().as_posix()}"\n' for name in included)
     source = folder / "pack.c"
-    source.write_text("\n".join([EXPORT + head + copies, *defined.values(), ""]))
+    in_rows = [row_functions.scalar_function(n, kind, rest) for n, kind, *rest in scalar.values()]
+    functions_of_rows = row_functions.definitions(in_rows, "TVMRT_PACK_EXPORT")
+    source.write_text("\n".join([EXPORT + head + copies, *defined.values(), *functions_of_rows]))
     checked = ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]  # calls of libc, as elsewhere
     flat = [*command, *checked, "-std=gnu11", "-D_POSIX_C_SOURCE=200809L", "-E", "-P"]
     # without paths, so that compiler caches find it again

@@ -20,7 +20,26 @@ def chain_count(sums: int) -> int:
 
 def definitions(level: str) -> dict[str, str]:
     """Return the macro calls that define the tiles, by the names of the functions."""
-    return {**_float_tiles(level), **_depthwise_tiles(level), **_int8_tiles(level)}
+    tiles = {**_float_tiles(level), **_depthwise_tiles(level), **_int8_tiles(level)}
+    return {**tiles, **_recurrent_layers()}
+
+
+def _recurrent_layers() -> dict[str, str]:
+    """Return the recurrent layers with the activations of ONNX's defaults."""
+    result = {}
+    for kernel, peephole in (
+        ("lstm_sigmoid_tanh_tanh", ", 0"),
+        ("lstm_sigmoid_tanh_tanh_peephole", ", 1"),
+        ("gru_sigmoid_tanh", ""),
+        ("rnn_tanh", ""),
+    ):
+        kind, *words = kernel.removesuffix("_peephole").split("_")
+        functions = ", ".join(f"tvmrt_{word}_f32" for word in words)
+        name = f"tvmrt_{kernel}"
+        result[name] = f"TVMRT_DEFINE_{kind.upper()}_F32({name}, {functions}{peephole})"
+        if kind != "rnn":
+            result[f"{name}_shared"] = f"TVMRT_SHARE_{kind.upper()}_F32({name})"
+    return result
 
 
 def _float_tiles(level: str) -> dict[str, str]:

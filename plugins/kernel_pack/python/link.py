@@ -18,12 +18,13 @@ from tvmrt.error import CompileError
 from tvmrt.install_paths import find_include_path
 
 from . import pack
+from .row_loops import with_rows
 
 _DLL = 4  # TCC_OUTPUT_DLL
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]*)>.*$", re.MULTILINE)
 _ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"].*$', re.MULTILINE)
 _OWN_INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
-_TILE = re.compile(r"^TVMRT_DEFINE_(\w+)\(([^()]*)\)$", re.MULTILINE)
+_TILE = re.compile(r"^TVMRT_(DEFINE|SHARE)_(\w+)\(([^()]*)\)$", re.MULTILINE)
 _SYMBOL, _CONTENT = re.compile(r"\.globl (\w+)"), re.compile(r'\.incbin "([^"]+)"')
 # What GCC declares without a header.
 _BUILTINS = """\
@@ -46,7 +47,7 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
     if what:
         raise CompileError(f"this network cannot be built from the kernel pack: {what}")
     kernels, folders = pack.find_pack(), find_include_path()
-    exported = frozenset(kernels.names.read_text(encoding="ascii").split())
+    exported = kernels.functions()
     with _LOCK, _Compiler(kernels) as compiler:
         contents = []
         for source in sources:
@@ -54,7 +55,8 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
                 contents.append(_included_bytes(source))
                 compiler.compile(contents[-1].declaration(), source.name)
             else:
-                compiler.compile(_with_kernels(source, exported, folders), source.name)
+                text = _with_kernels(source, exported, folders)
+                compiler.compile(with_rows(text, kernels.scalar_functions()), source.name)
         compiler.link(output)
     _write_contents(output, contents)
 
@@ -152,7 +154,7 @@ def with_pack_tiles(text: str, exported: frozenset[str]) -> str:
 
 def _tile(call: re.Match[str], exported: frozenset[str]) -> str:
     """Return the definition of a tile, or a declaration of the pack's."""
-    part, arguments = call[1].lower(), [each.strip() for each in call[2].split(",")]
+    part, arguments = call[2].lower(), [each.strip() for each in call[3].split(",")]
     kind, _, element = part.rpartition("_")
     sizes = "x".join(arguments)
     if kind == "remainder":  # sums as the tile of its size
@@ -165,6 +167,9 @@ def _tile(call: re.Match[str], exported: frozenset[str]) -> str:
         return f"#define {arguments[0]} {general}\n{_declared(general, exported, call[0])}"
     if arguments[0] in exported:
         return _declared(arguments[0], exported, call[0])
+    layer = arguments[0] if call[1] == "DEFINE" else f"{arguments[0]}_shared"
+    if f"tvmrt_{layer}" in exported:
+        return f"#define {layer} tvmrt_{layer}\n{_declared(f'tvmrt_{layer}', exported, call[0])}"
     return call[0]
 
 
@@ -174,8 +179,16 @@ def _declared(name: str, exported: frozenset[str], definition: str) -> str:
             f"the kernel pack has no tile {name} ({definition}); install a C compiler: "
             "pip install 'tvmrt[cc]'"
         )
+    if recurrent := re.match("tvmrt_(lstm|gru|rnn)_", name):
+        more = ", int" if recurrent[1] == "lstm" else ""
+        return f"extern int {name}({_RECURRENT_OPERANDS}{more});"
     kind = next(kind for start, kind in _KINDS.items() if name.startswith(start))
     return f"extern __typeof__(*({kind})0) {name};"
+
+
+_RECURRENT_OPERANDS = (
+    "const tvmrt_recurrent_f32_layer*, const tvmrt_tiles_f32*, const tvmrt_recurrent_f32_job*"
+)
 
 
 # Types of pointers to tiles, by the start of their names.

@@ -43,10 +43,21 @@ class Pack:
         """Declarations for the C of networks."""
         return self.folder / f"kernels_{self.level}.h"
 
-    @property
-    def names(self) -> Path:
-        """Names of the functions, one per line."""
-        return self.folder / f"kernels_{self.level}.txt"
+    def functions(self) -> frozenset[str]:
+        """Return the names of the functions."""
+        return frozenset(line.partition(" ")[0] for line in self._lines())
+
+    def scalar_functions(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return the functions that have a form for rows, with the C types of their results and
+        operands."""
+        result = {}
+        for name, kind, *operands in (line.split(" ") for line in self._lines() if " " in line):
+            result[name] = (kind, tuple(operands))
+        return result
+
+    def _lines(self) -> list[str]:
+        """Return the functions, one per line: name, for scalar ones also the types."""
+        return (self.folder / f"kernels_{self.level}.txt").read_text(encoding="ascii").splitlines()
 
 
 def is_chosen() -> bool:
