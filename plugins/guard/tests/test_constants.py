@@ -16,7 +16,7 @@ from tvmrt.libinfo import find_include_path
 
 PLUGIN = Path(__file__).parents[1]
 ROOT = PLUGIN.parents[1]
-sys.path.insert(0, str(PLUGIN / "bench"))
+sys.path.insert(0, str(PLUGIN / "tests" / "bench"))
 import sections  # noqa: E402
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -19,7 +19,7 @@ from tvmrt.libinfo import find_include_path
 
 PLUGIN = Path(__file__).parents[1]
 DIGITS = PLUGIN.parents[1] / "examples" / "digits"
-sys.path.insert(0, str(PLUGIN / "bench"))
+sys.path.insert(0, str(PLUGIN / "tests" / "bench"))
 import inject  # noqa: E402
 
 WEIGHTS_DAMAGED, TENSOR_DAMAGED = 0x1108, 0x1109
@@ -157,7 +157,7 @@ def test_flips_are_counted_in_the_memory_that_a_network_has(onnx, operators, pla
     graph = helper.make_graph(nodes, "small", tensors[:1], tensors[1:], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, tmp_path / "small.onnx")
-    command = [sys.executable, PLUGIN / "bench" / "inject.py", tmp_path / "small.onnx", "--json"]
+    command = [sys.executable, PLUGIN / "tests" / "bench" / "inject.py", tmp_path / "small.onnx", "--json"]
     done = subprocess.run(
         [*command, "--flips", "300", "--runs", "50"], capture_output=True, text=True, check=False
     )

@@ -1,6 +1,6 @@
 """Prove networks; print alarms, admitted statements and processor seconds of each.
 
-    python plugins/proof/bench/networks.py net.onnx ... --target riscv32
+    python plugins/proof/tests/bench/networks.py net.onnx ... --target riscv32
 
 The lines of operators are printed as they are ready. Exit code 1 if a network has alarms.
 """

@@ -1,6 +1,6 @@
 """Compare the execution provider with tvmrt's own runs of a folder's networks, in one process.
 
-    python plugins/onnxruntime_ep/bench/bench_onnxruntime_ep.py [FOLDER] [--networks NAME ...]
+    python plugins/onnxruntime_ep/tests/bench/bench_onnxruntime_ep.py [FOLDER] [--networks NAME ...]
         [--seconds S] [--cpu]
 
 FOLDER contains NAME.onnx with NAME.npz and defaults to TVMRT_MODELS. Both compute the same file
