@@ -85,6 +85,11 @@ typedef struct tvmrt_args {
   (void)out_code;                                                \
   (void)in
 
+/* At least `min` and at most `max` of them; max < 0: any number. */
+#define TVMRT_COUNTED_ARGS(min, max) \
+  TVMRT_GLOBAL_ARGS;                 \
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, min, max))
+
 /* Signature of a native packed function. */
 #define TVMRT_NATIVE(fn)                                                                     \
   static int fn(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \

@@ -336,8 +336,7 @@ int tvmrt_plugin_unload(const char* name) {
 /* tvmrt.plugin.load(path) */
 TVMRT_NATIVE(load_path) {
   const char* path;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   return tvmrt_plugin_load(path);
 }
@@ -345,8 +344,7 @@ TVMRT_NATIVE(load_path) {
 /* tvmrt.plugin.unload(name) */
 TVMRT_NATIVE(unload_name) {
   const char* name;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   return tvmrt_plugin_unload(name);
 }
@@ -355,8 +353,7 @@ TVMRT_NATIVE(unload_name) {
 TVMRT_NATIVE(add_prefix) {
   const char* prefix;
   const char* library;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_COUNTED_ARGS(2, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &prefix));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &library));
   return tvmrt_plugin_add_prefix(prefix, library);
@@ -367,8 +364,7 @@ TVMRT_NATIVE(names) {
   tvmrt_buf lines = {NULL, 0, 0};
   const plugin* p;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
+  TVMRT_COUNTED_ARGS(0, 0);
   rc = tvmrt__buf_puts(&lines, "");
   tvmrt__loading_begin();
   for (p = loaded; rc == 0 && p != NULL; p = p->next) {

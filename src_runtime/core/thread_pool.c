@@ -430,8 +430,7 @@ TVMRT_NATIVE(num_threads) {
 /* (mode, number of threads [, lists of CPUs]): the placement of threads is left to the system. */
 TVMRT_NATIVE(config_threadpool) {
   int64_t count;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
+  TVMRT_COUNTED_ARGS(2, -1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &count));
   if (count == 0 && num_args > 2) count = num_args - 2;
   set_num_workers(count);

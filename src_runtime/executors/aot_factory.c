@@ -43,8 +43,7 @@ TVMRT_LOADER(load, read_factory)
 TVMRT_NATIVE(create_factory) {
   tvmrt_module* library;
   const char* name;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
+  TVMRT_COUNTED_ARGS(2, -1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &library));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &name));
   return tvmrt__factory_return(&kind, NULL, name, library, &in, 2, out, out_code);

@@ -10,8 +10,7 @@ TVMRT_NATIVE(create) {
   tvmrt_module* mod;
   DLDevice dev;
   const char* name;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_COUNTED_ARGS(3, 3);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &library));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_device(&in, 1, &dev));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &name));
@@ -27,8 +26,7 @@ TVMRT_NATIVE(sanitise) {
   char* clean;
   char* p;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   clean = tvmrt__strdup(name);
   for (p = clean; p != NULL && *p != '\0'; ++p) {

@@ -79,8 +79,7 @@ TVMRT_NATIVE(create_factory) {
   const char* json;
   const char* name;
   tvmrt_module* library;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, -1));
+  TVMRT_COUNTED_ARGS(3, -1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &json));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 1, &library));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &name));

@@ -67,8 +67,7 @@ bool tvmrt__devices_start(const char* name) {
 TVMRT_NATIVE(find_device) {
   const char* name;
   tvmrt_device* device;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   TVMRT_RETURN_IF_ERROR(tvmrt_device_find(name, &device));
   return tvmrt__ret_int(out, out_code, device != NULL);

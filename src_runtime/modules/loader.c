@@ -112,8 +112,7 @@ TVMRT_NATIVE(module_load_from_file) {
   const char* format = "";
   tvmrt_module* mod = NULL;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  TVMRT_COUNTED_ARGS(1, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   if (num_args == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &format));
   rc = load_from_file(path, format, &mod);
@@ -126,8 +125,7 @@ TVMRT_NATIVE(load_shared_library) {
   const char* path;
   tvmrt_module* mod = NULL;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  TVMRT_COUNTED_ARGS(1, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   rc = tvmrt__library_open(path, &mod);
   return return_module(out, out_code, rc, mod);

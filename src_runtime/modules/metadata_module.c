@@ -220,8 +220,7 @@ TVMRT_LOADER(load, read_metadata_module)
 /* () -> a module without imports: the caller imports the library to describe. */
 TVMRT_NATIVE(create) {
   tvmrt_module* mod;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
+  TVMRT_COUNTED_ARGS(0, 0);
   TVMRT_RETURN_IF_ERROR(read_metadata_module(NULL, &mod));
   return tvmrt__ret_object(out, out_code, &mod->base);
 }

@@ -138,8 +138,7 @@ static int get_system_lib(const char* prefix, tvmrt_module** out) {
 TVMRT_NATIVE(system_lib) {
   const char* prefix = "";
   tvmrt_module* mod = NULL;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
+  TVMRT_COUNTED_ARGS(0, 1);
   if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &prefix));
   TVMRT_RETURN_IF_ERROR(get_system_lib(prefix, &mod));
   return tvmrt__ret_object(out, out_code, &mod->base);

@@ -122,8 +122,7 @@ TVMRT_NATIVE(array_size) {
 TVMRT_NATIVE(make_adt) {
   int64_t tag;
   tvmrt_array* adt;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, -1));
+  TVMRT_COUNTED_ARGS(1, -1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &tag));
   adt = array_of_args(&in, 1);
   if (adt == NULL) return -1;
@@ -147,8 +146,7 @@ TVMRT_NATIVE(adt_field) {
 /* (ADT) -> tag: the constructor's number, chosen by its creator. */
 TVMRT_NATIVE(adt_tag) {
   tvmrt_array* adt;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_ADT, &adt));
   return tvmrt__ret_int(out, out_code, adt->tag);
 }
@@ -220,8 +218,7 @@ TVMRT_NATIVE(map_count) {
 /* (Map) -> number of entries. */
 TVMRT_NATIVE(map_size) {
   tvmrt_map* map;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &map));
   return tvmrt__ret_int(out, out_code, (int64_t)map->size);
 }
@@ -231,8 +228,7 @@ TVMRT_NATIVE(map_items) {
   tvmrt_map* map;
   tvmrt_array* array;
   size_t i;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &map));
   array = tvmrt__array_new(map->size * 2);
   if (array == NULL) return -1;
@@ -248,8 +244,7 @@ TVMRT_NATIVE(map_items) {
  * NUL. */
 TVMRT_NATIVE(make_string) {
   TVMByteArray text;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &text));
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__string_new(text.data, text.size));
 }
@@ -257,8 +252,7 @@ TVMRT_NATIVE(make_string) {
 /* Uses the thread's return slot: the text outlives the object, until the thread's next call. */
 TVMRT_NATIVE(get_ffi_string) {
   tvmrt_string* s;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_STRING, &s));
   return tvmrt__ret_str(out, out_code, s->data);
 }
@@ -282,8 +276,7 @@ TVMRT_NATIVE(make_shape) {
 /* (ShapeTuple) -> number of extents. */
 TVMRT_NATIVE(shape_size) {
   tvmrt_shape* shape;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_SHAPE_TUPLE, &shape));
   return tvmrt__ret_int(out, out_code, (int64_t)shape->size);
 }
@@ -292,8 +285,7 @@ TVMRT_NATIVE(shape_size) {
 TVMRT_NATIVE(shape_elem) {
   tvmrt_shape* shape;
   size_t index;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_COUNTED_ARGS(2, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_SHAPE_TUPLE, &shape));
   TVMRT_RETURN_IF_ERROR(read_index(&in, 1, shape->size, &index));
   return tvmrt__ret_int(out, out_code, shape->data[index]);
@@ -301,8 +293,7 @@ TVMRT_NATIVE(shape_elem) {
 
 /* The type of the number selects the box: one function serves three of TVM's names. */
 TVMRT_NATIVE(make_box) {
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   if (type_codes[0] != kTVMArgInt && type_codes[0] != kTVMArgFloat &&
       type_codes[0] != kTVMArgBool) {
     return tvmrt__fail_type("runtime.Box: argument 0 must be a number, got %s.",
@@ -315,8 +306,7 @@ TVMRT_NATIVE(make_box) {
 TVMRT_NATIVE(make_box_bool) {
   int64_t value;
   TVMValue flag;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &value));
   flag.v_int64 = value != 0;
   return tvmrt__ret_object(out, out_code, box_value(&flag, kTVMArgBool));
@@ -325,8 +315,7 @@ TVMRT_NATIVE(make_box_bool) {
 /* The three boxes have adjacent type indices, so that one range test suffices. */
 TVMRT_NATIVE(unbox) {
   const tvmrt_box* box;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   box = args[0].v_handle;
   if (type_codes[0] != kTVMObjectHandle || box == NULL ||
       box->base.type_index < TVMRT_TYPE_BOX_INT || box->base.type_index > TVMRT_TYPE_BOX_BOOL) {

@@ -35,16 +35,14 @@ static int return_loaded(TVMValue* out, int* out_code, const void* data, size_t 
 /* (Map of str to NDArray) -> bytes. */
 TVMRT_NATIVE(save_params) {
   tvmrt_buf blob = {NULL, 0, 0};
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   return tvmrt__ret_buf(save_map(&in, &blob), kTVMBytes, &blob, out, out_code);
 }
 
 /* (bytes) -> Map of str to NDArray. */
 TVMRT_NATIVE(load_params) {
   TVMByteArray bytes;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &bytes));
   return return_loaded(out, out_code, bytes.data, bytes.size);
 }
@@ -54,8 +52,7 @@ TVMRT_NATIVE(save_params_to_file) {
   tvmrt_buf blob = {NULL, 0, 0};
   const char* path;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_COUNTED_ARGS(2, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &path));
   rc = save_map(&in, &blob);
   if (rc == 0) rc = tvmrt__write_file(path, blob.data, blob.size);
@@ -68,8 +65,7 @@ TVMRT_NATIVE(load_params_from_file) {
   tvmrt_buf blob = {NULL, 0, 0};
   const char* path;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   rc = tvmrt__read_file(path, &blob);
   if (rc == 0) rc = return_loaded(out, out_code, blob.data, blob.size);

@@ -58,8 +58,7 @@ static int fill_source(const tvmrt_args* in, source_module* m) {
  * linker of modules; this compiler takes them from its own graph, so they are not read. */
 TVMRT_NATIVE(create_source) {
   source_module* m;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
+  TVMRT_COUNTED_ARGS(2, 4);
   m = tvmrt__module_new(&source_type, sizeof(*m));
   if (m == NULL) return -1;
   if (fill_source(&in, m) == 0) return tvmrt__ret_object(out, out_code, &m->base.base);

@@ -170,8 +170,7 @@ TVMRT_NATIVE(time_evaluator) {
   evaluator* e;
   tvmrt_func* f = NULL;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
+  TVMRT_COUNTED_ARGS(8, 12);
   if (in.codes[0] == kTVMModuleHandle) TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   if (mod != NULL && strcmp(mod->type->key, "rpc") == 0) {
     /* remote modules are timed on their machine, by the RPC library */

@@ -67,8 +67,7 @@ TVMRT_NATIVE(unregister_device) {
 TVMRT_NATIVE(set_options) {
   const char* name;
   const char* options;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_COUNTED_ARGS(2, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &options));
   return tvmrt__device_set_options(name, options);

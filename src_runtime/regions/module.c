@@ -216,8 +216,7 @@ TVMRT_NATIVE(load_module) {
   TVMByteArray json;
   TVMByteArray constants;
   tvmrt_module* mod;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_COUNTED_ARGS(2, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &json));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 1, &constants));
   TVMRT_RETURN_IF_ERROR(make_module(json.data, json.size, constants.data, constants.size, &mod));
@@ -248,8 +247,7 @@ TVMRT_NATIVE(get_fallbacks) {
   tvmrt_module* mod;
   tvmrt_buf text = {NULL, 0, 0};
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   rc = tvmrt__buf_puts(&text, "[");
   if (rc == 0) rc = write_fallbacks(mod, MAX_LEVELS, &text);

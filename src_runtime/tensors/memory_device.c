@@ -233,8 +233,7 @@ TVMRT_NATIVE(get_device_attr) {
   int64_t type;
   int64_t id;
   int64_t kind;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_COUNTED_ARGS(3, 3);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
@@ -247,8 +246,7 @@ TVMRT_NATIVE(get_device_attr) {
 TVMRT_NATIVE(set_stream) {
   int64_t type;
   int64_t id;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_COUNTED_ARGS(3, 3);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
   /* None has no defined value */
@@ -259,8 +257,7 @@ TVMRT_NATIVE(set_stream) {
  * existence is checked. */
 TVMRT_NATIVE(set_device) {
   int64_t type;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_COUNTED_ARGS(2, 2);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   return tvmrt__memory_device((int)type) == NULL ? -1 : 0;
 }
@@ -279,8 +276,7 @@ TVMRT_NATIVE(runtime_enabled) {
   const char* name;
   size_t i;
   int64_t found = 0;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   for (i = 0; i < sizeof(enabled) / sizeof(enabled[0]); ++i) found |= !strcmp(name, enabled[i]);
   return tvmrt__ret_int(out, out_code, found);

@@ -419,8 +419,7 @@ TVMRT_NATIVE(alloc_with_scope) {
   DLDataType dtype;
   DLDevice dev;
   int next = 1;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 4, 5));
+  TVMRT_COUNTED_ARGS(4, 5);
   if (num_args == 5) {
     if (type_codes[0] != kTVMOpaqueHandle) {
       return tvmrt__fail_type("%s: argument 0 must be a raw pointer, got %s.", in.callee,
@@ -450,8 +449,7 @@ TVMRT_NATIVE(create_view) {
   tvmrt_shape* shape;
   DLDataType dtype;
   int64_t offset = 0;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
+  TVMRT_COUNTED_ARGS(2, 4);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &base));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_SHAPE_TUPLE, &shape));
   /* A tensor view has no reference that the new view could retain. */

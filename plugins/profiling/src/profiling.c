@@ -83,8 +83,7 @@ TVMRT_NATIVE(from_json) {
   tvmrt_parser parser;
   report* r;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &text));
   r = tvmrt__calloc(1, sizeof(*r));
   if (r == NULL) return -1;
@@ -100,8 +99,7 @@ TVMRT_NATIVE(from_json) {
 /* (report) -> the JSON text. */
 TVMRT_NATIVE(as_json) {
   report* r;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_REPORT, &r));
   return tvmrt__ret_str(out, out_code, r->json.data);
 }
@@ -181,8 +179,7 @@ TVMRT_NATIVE(as_table) {
   row* rows;
   size_t count;
   int i, rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 4));
+  TVMRT_COUNTED_ARGS(1, 4);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_REPORT, &r));
   for (i = 1; i < num_args; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, i, &flags[i - 1]));
   rows = tvmrt__calloc(r->rows.size / sizeof(row) + 1, sizeof(row));

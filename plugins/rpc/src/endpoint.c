@@ -277,8 +277,7 @@ TVMRT_PLUGIN_NATIVE(rpc_server_loop) {
   tvmrt_channel ch;
   int64_t fd;
   int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
   tvmrt__channel_over(&ch, (int)fd);
   tvmrt__rpc_endpoint_begin(&ep, &ch);

@@ -23,8 +23,7 @@ TVMRT_PLUGIN_NATIVE(rpc_time_evaluator) {
   enum { MAX_ARGS = 12 };
   TVMValue values[MAX_ARGS]; /* a copy, so the caller's values stay unchanged */
   int codes[MAX_ARGS];
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, MAX_ARGS));
+  TVMRT_COUNTED_ARGS(8, MAX_ARGS);
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
   memcpy(values, args, (size_t)num_args * sizeof(*values));
   memcpy(codes, type_codes, (size_t)num_args * sizeof(*codes));
@@ -39,8 +38,7 @@ TVMRT_PLUGIN_NATIVE(rpc_time_evaluator) {
 /* Frontends make the session's devices from this index. */
 TVMRT_PLUGIN_NATIVE(rpc_table_index) {
   const tvmrt_rpc_ref* ref;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
   return tvmrt__ret_int(out, out_code, tvmrt__rpc_session_index(ref->session));
 }
@@ -50,8 +48,7 @@ TVMRT_PLUGIN_NATIVE(rpc_set_packet_limit) {
   enum { MIN_LIMIT = 64 };
   const tvmrt_rpc_ref* ref;
   int64_t limit;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_COUNTED_ARGS(2, 2);
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &limit));
   if (limit < MIN_LIMIT) return tvmrt__fail("RPCError: the peer reports an invalid packet size.");
@@ -67,8 +64,7 @@ TVMRT_PLUGIN_NATIVE(rpc_client_session) {
   tvmrt_rpc_session* s;
   tvmrt_module* root;
   int64_t fd = -1;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  TVMRT_COUNTED_ARGS(1, 2);
   if (num_args == 1) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
   } else {

@@ -16,8 +16,7 @@
  * found. */
 TVMRT_NATIVE(load) {
   const char* path;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
+  TVMRT_COUNTED_ARGS(0, 1);
   if (num_args == 0) return bridge_require();
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   return bridge_open(path);
@@ -27,8 +26,7 @@ TVMRT_NATIVE(load) {
 TVMRT_NATIVE(lines) {
   const char* text;
   TVMByteArray found;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &text));
   found = bridge_lines_of(text);
   return tvmrt_func_return(&(TVMValue){.v_handle = &found}, kTVMBytes, out, out_code);

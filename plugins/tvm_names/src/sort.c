@@ -295,8 +295,7 @@ TVMRT_PLUGIN_NATIVE(names_argsort_nms) {
   slices s = {0};
   DLTensor *scores, *valid, *to;
   int64_t axis, number;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 5, 5));
+  TVMRT_COUNTED_ARGS(5, 5);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &scores));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 1, &valid));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 2, &to));
@@ -334,8 +333,7 @@ TVMRT_PLUGIN_NATIVE(names_topk) {
   const char* kind;
   int64_t k, axis;
   int which = 0, at = 1;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 6, 7));
+  TVMRT_COUNTED_ARGS(6, 7);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &from));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, in.count - 4, &k));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, in.count - 2, &kind));
