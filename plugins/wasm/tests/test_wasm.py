@@ -325,7 +325,7 @@ def _pictures(number: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow
 def test_page_reads_pictures_of_digits(digits):
     """Its script, in Node: dark digits on light paper with margins, of the network's test set."""
-    page = (HERE.parent / "page" / "digits.html").read_text()
+    page = (ROOT / "examples" / "digits" / "digits.html").read_text()
     script = re.search(r'<script id="page">(.*?)</script>', page, re.DOTALL)[1]
     assert '<script src="digits.js"></script>' in page
     light, labels = _pictures(200)
@@ -371,7 +371,7 @@ DROP = """([bytes, name]) => {
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["file", "server"])
 def test_page_reads_dropped_pictures_in_a_browser(where, digits, browser):
-    shutil.copy(HERE.parent / "page" / "digits.html", digits)
+    shutil.copy(ROOT / "examples" / "digits" / "digits.html", digits)
     pictures, labels = _pictures(20)
     watched = chromium.Watched(browser, scheme="dark" if where == "server" else "light")
     page = watched.page

@@ -10,24 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt.runtime import _core  # noqa: F401  isort: skip - refuses subinterpreters before numpy
 from tvmrt.error import TVMError
-from tvmrt.runtime import ndarray
+from tvmrt.runtime import device as devices
+from tvmrt.runtime import ndarray, packed_func, params, plugin
+from tvmrt.runtime import object as objects
 from tvmrt.runtime.container import ADT, Array, Map, ShapeTuple, String
 from tvmrt.runtime.data_type import DataType, DataTypeCode
-from tvmrt.runtime.device import (
-    Device,
-    cpu,
-    cuda,
-    device,
-    ext_dev,
-    gpu,
-    hexagon,
-    metal,
-    opencl,
-    rocm,
-    vpi,
-    vulkan,
-    webgpu,
-)
+from tvmrt.runtime.device import *  # noqa: F403
 from tvmrt.runtime.module import (
     BenchmarkResult,
     Module,
@@ -37,27 +25,11 @@ from tvmrt.runtime.module import (
     system_lib,
 )
 from tvmrt.runtime.ndarray import NDArray
-from tvmrt.runtime.object import Object, ObjectGeneric, ObjectRValueRef, register_object
-from tvmrt.runtime.packed_func import (
-    PackedFunc,
-    convert_to_tvm_func,
-    get_global_func,
-    list_global_func_names,
-    register_func,
-    remove_global_func,
-)
-from tvmrt.runtime.params import (
-    load_param_dict,
-    load_param_dict_from_file,
-    save_param_dict,
-    save_param_dict_to_file,
-)
-from tvmrt.runtime.plugin import (
-    device_fallbacks,
-    list_devices,
-    load_device_plugin,
-    set_device_options,
-)
+from tvmrt.runtime.object import *  # noqa: F403
+from tvmrt.runtime.packed_func import *  # noqa: F403
+from tvmrt.runtime.packed_func import PackedFunc, convert_to_tvm_func
+from tvmrt.runtime.params import *  # noqa: F403
+from tvmrt.runtime.plugin import *  # noqa: F403
 
 from tvmrt.runtime import _hooks  # noqa: F401  isort: skip - wants all classes to be there
 
@@ -65,57 +37,15 @@ if TYPE_CHECKING:
     from tvmrt.runtime import executor, profiling
 
 __all__ = [
-    "ADT",
-    "Array",
-    "BenchmarkResult",
-    "DataType",
-    "DataTypeCode",
-    "Device",
-    "Map",
-    "Module",
-    "NDArray",
-    "Object",
-    "ObjectGeneric",
-    "ObjectRValueRef",
-    "PackedFunc",
-    "ShapeTuple",
-    "String",
-    "TVMError",
-    "convert",
-    "convert_to_tvm_func",
-    "cpu",
-    "cuda",
-    "device",
-    "device_fallbacks",
-    "enabled",
-    "executor",
-    "ext_dev",
-    "get_global_func",
-    "gpu",
-    "hexagon",
-    "list_devices",
-    "list_global_func_names",
-    "load_device_plugin",
-    "load_module",
-    "load_param_dict",
-    "load_param_dict_from_file",
-    "metal",
-    "ndarray",
-    "num_threads",
-    "opencl",
-    "profiling",
-    "register_func",
-    "register_object",
-    "remove_global_func",
-    "rocm",
-    "save_param_dict",
-    "save_param_dict_to_file",
-    "set_device_options",
-    "system_lib",
-    "vpi",
-    "vulkan",
-    "webgpu",
-]
+    "ADT", "Array", "BenchmarkResult", "DataType", "DataTypeCode", "Map", "Module", "NDArray",
+    "ShapeTuple", "String", "TVMError", "convert", "enabled", "executor", "load_module", "ndarray",
+    "num_threads", "profiling", "system_lib",
+]  # fmt: skip
+__all__ += devices.__all__
+__all__ += objects.__all__
+__all__ += packed_func.__all__
+__all__ += params.__all__
+__all__ += plugin.__all__
 
 
 def convert(value: Any) -> Any:
