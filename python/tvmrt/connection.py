@@ -6,13 +6,12 @@ enters the connection in its table ``connections``.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt import plugin
-from tvmrt.error import TvmrtWarning
+from tvmrt.error import warn
 
 if TYPE_CHECKING:
     import click
@@ -152,7 +151,7 @@ def connections() -> Iterator[tuple[str, Connection]]:
             connection: Connection = plugin.find("connections", key, Connection)  # type: ignore[assignment]
         except Exception as error:  # third-party code may raise anything
             text = f"{key} is left out: {type(error).__name__}: {error}"
-            warnings.warn(text, TvmrtWarning, stacklevel=2)
+            warn(text)
             continue
         yield key, connection
 

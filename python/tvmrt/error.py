@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import warnings
 from collections.abc import Collection
 from typing import Callable
 
@@ -82,6 +83,11 @@ class UnexpectedImportError(TVMError, ValueError):
 class TvmrtWarning(UserWarning):
     """A warning with information about a compilation, besides its result; the command line prints
     it."""
+
+
+def warn(text: str) -> None:
+    """Warn about the call of the function that calls this one."""
+    warnings.warn(text, TvmrtWarning, stacklevel=3)
 
 
 class SizesWarning(TvmrtWarning):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from tvmrt.compiler.sdk.devices import (
     register,
 )
 from tvmrt.compiler.sdk.graph import CSource, Needs, Node, Packaged, Region, Value
-from tvmrt.error import TvmrtWarning, UnsupportedError
+from tvmrt.error import UnsupportedError, warn
 from tvmrt.plugins.ethos_u import vela
 from tvmrt.plugins.ethos_u.c_text import ALIGN_BYTES, constants, scratch_bytes, source_text
 from tvmrt.plugins.ethos_u.command_stream import CommandStream, CpuFallbackError, read_stream
@@ -80,7 +79,7 @@ class EthosU(Device):
         if reason is None:
             try_options(arguments)
         else:
-            warnings.warn(f"device ethos-u takes nothing: {reason}", TvmrtWarning, stacklevel=2)
+            warn(f"device ethos-u takes nothing: {reason}")
         return reason
 
     def supports(self, node: Node) -> str | None:

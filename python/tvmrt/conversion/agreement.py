@@ -7,7 +7,6 @@ options of a model. The network then computes something else, without an error o
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from tvmrt.conversion.draws import draw
 from tvmrt.conversion.exporter import first_sentence
 from tvmrt.conversion.original import Input, Original
-from tvmrt.error import TvmrtWarning
+from tvmrt.error import warn
 from tvmrt.option_syntax import option
 
 _RELATIVE = 1e-3  # of each value: more than rounding in float32
@@ -70,12 +69,10 @@ def check(executor: Any, original: Original) -> None:
             raise ValueError(_refusal_text(original, refusal, list(bounds) if number else []))
     if original.nodes is not None and steps:
         first = next(name for name in original.nodes.names if steps[name])
-        warnings.warn(
+        warn(
             f"{original.what}: {steps.total()} values of its quantised tensors are one step away "
             f"from those of the original, first at node {first} ({steps[first]} values), since "
-            "biases and sums are integers",
-            TvmrtWarning,
-            stacklevel=2,
+            "biases and sums are integers"
         )
 
 

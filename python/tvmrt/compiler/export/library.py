@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,7 +21,7 @@ from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.partition import Partition
-from tvmrt.error import TvmrtWarning
+from tvmrt.error import warn
 from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import option, options
 
@@ -221,7 +220,7 @@ class CompiledLibrary:
                     f"{weights} has weights for {path} now; {other}, whose weights it may have "
                     "had, refuses them: compile one of both to another name"
                 )
-                warnings.warn(text, TvmrtWarning, stacklevel=2)
+                warn(text)
         self.export_weights(weights)
 
     def export_library(self, path: str | os.PathLike[str]) -> None:

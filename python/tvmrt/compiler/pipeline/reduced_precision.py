@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 from tvmrt import plugin
 from tvmrt.compiler import option_rules
 from tvmrt.compiler.calibration import GraphRunner
@@ -26,7 +24,7 @@ from tvmrt.compiler.transform import (
     to_winograd,
     to_winograd_within_limits,
 )
-from tvmrt.error import TvmrtWarning, UnsupportedError
+from tvmrt.error import UnsupportedError, warn
 from tvmrt.option_syntax import option
 
 
@@ -45,11 +43,9 @@ def apply_weight_quantization(graph: Graph, request: Request) -> list[WeightQuan
         return []
     rows = quantize_weights(graph, request.weights, request.max_error)
     if not rows:
-        warnings.warn(
+        warn(
             f"{option('weights', request.weights)} has no effect: no matmul or gather on the CPU "
-            f"has a constant float32 matrix of {MIN_WEIGHTS:,} or more numbers",
-            TvmrtWarning,
-            stacklevel=2,
+            f"has a constant float32 matrix of {MIN_WEIGHTS:,} or more numbers"
         )
     return rows
 
@@ -64,12 +60,10 @@ def mark_precision(graph: Graph, request: Request) -> list[ReducedPrecision]:
         if precision == INT8 and not rows:
             advice = ", or quantise the network with 'tvmrt quantize'"
             advice = advice if plugin.has("commands", "quantize") else ""
-            warnings.warn(
+            warn(
                 f"{option('precision', 'int8')} has no effect: no matmul of 16 or more rows "
                 f"has int8 or int4 weights; add {option('weights', 'int8')} or "
-                f"{option('weights', 'int4')}{advice}",
-                TvmrtWarning,
-                stacklevel=2,
+                f"{option('weights', 'int4')}{advice}"
             )
         return rows
     run = GraphRunner(get_target("native"), None if request.target in CROSS else request.cc)

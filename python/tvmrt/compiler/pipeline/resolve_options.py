@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from tvmrt.compiler.codegen.target import Target, get_target
 from tvmrt.compiler.ir.limits import RunBound
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.compiler.request import Request, rows
-from tvmrt.error import TvmrtWarning
+from tvmrt.error import warn
 from tvmrt.option_syntax import option
 
 
@@ -45,20 +44,16 @@ def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Reque
     request = requested.with_defaults(machine.hosted)
     option_rules.check(request)
     if bf16 and not any(level.bf16 for level in machine.levels or [machine]):
-        warnings.warn(
+        warn(
             f"target {machine.name} has no bfloat16 multiply instruction: "
             f"{option('precision', 'bf16')} halves the memory of weights but runs at the speed of "
             f"float32; choose {option('precision', 'float32')}, or a processor with AVX512_BF16 or "
-            "BFMMLA",
-            TvmrtWarning,
-            stacklevel=2,
+            "BFMMLA"
         )
     if request.precision == "int8" and not any(e.digits for e in machine.levels or [machine]):
-        warnings.warn(
+        warn(
             f"target {machine.name} has no AVX-512 VNNI: {option('precision', 'int8')} has no "
-            f"effect; choose {option('precision', 'float32')}, or a processor with AVX-512 VNNI",
-            TvmrtWarning,
-            stacklevel=2,
+            f"effect; choose {option('precision', 'float32')}, or a processor with AVX-512 VNNI"
         )
     if request.module_name:
         check_module_name("module", request.module_name)

@@ -6,7 +6,6 @@ ranks: a Reshape, a reduction or a broadcast makes one value of both.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ import onnx
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import Extent, SymInt, lower_bound, symbols_of
-from tvmrt.error import TvmrtWarning, UnsupportedError
+from tvmrt.error import UnsupportedError, warn
 
 from .conditionals import guards, select_any_rank
 from .context import NodeContext
@@ -151,11 +150,9 @@ def _pick_side(value: Any, found: Alternatives, taken: bool) -> Any:
 def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str) -> None:
     """Warn that a side is invalid, and restrict runs to the other side."""
     ctx.importer.problems.leave_out_branch()
-    warnings.warn(
+    warn(
         f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at these shapes, so "
-        f"a run that takes it fails; {problem}",
-        TvmrtWarning,
-        stacklevel=2,
+        f"a run that takes it fails; {problem}"
     )
     require_side(ctx, found, not taken)
 

@@ -10,7 +10,6 @@ that takes it at other sizes ends with an error.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +33,7 @@ from tvmrt.compiler.ir.sizes import (
     upper_bound,
 )
 from tvmrt.compiler.ir.sizes.assumptions import Condition, refused_conditions
-from tvmrt.error import TvmrtWarning, UnsupportedError
+from tvmrt.error import UnsupportedError, warn
 
 from . import string_tensors
 from .context import NodeContext
@@ -120,11 +119,9 @@ def require_branch(
     ``branch_error``."""
     ctx.importer.problems.leave_out_branch()
     branch = "else" if taken else "then"
-    warnings.warn(
+    warn(
         f"node {ctx.name} (If): its {branch} branch is invalid at the shapes that the network is "
-        f"compiled for, so a run that takes it fails; {branch_error}",
-        TvmrtWarning,
-        stacklevel=2,
+        f"compiled for, so a run that takes it fails; {branch_error}"
     )
     text = f"[{int(taken)}]: the {branch} branch is invalid at the compiled shapes"
     require(TensorExpr(ctx, condition), (int(taken),), condition, "condition", text)
@@ -287,11 +284,9 @@ class BranchSizes:
     def warn(self) -> None:
         """Warn about the sizes that a run with this branch needs."""
         for text, node in self.requirements:
-            warnings.warn(
+            warn(
                 f"node {self.ctx.name} (If): a run that takes its {self.which} branch needs "
-                f"{text}, as node {node} requires",
-                TvmrtWarning,
-                stacklevel=2,
+                f"{text}, as node {node} requires"
             )
 
     def _require(self, condition: Condition) -> None:
