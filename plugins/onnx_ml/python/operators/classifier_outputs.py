@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.compiler.sdk.frontend import NodeContext, retype, softmax_along, table_type
+from tvmrt.compiler.sdk.frontend import (
+    NodeContext,
+    TensorExpr,
+    retype,
+    softmax_along,
+    table_type,
+)
 from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 
@@ -73,31 +79,23 @@ def apply_post_transform(ctx: NodeContext, scores: Value, transform: str | None 
 
 def _softmax_zero(ctx: NodeContext, scores: Value) -> Value:
     """Compute a softmax that keeps near-zero scores at zero."""
-    greatest = ctx.emit("reduce_max", [scores], axes=(1,), keepdims=1)
-    is_nonzero = ctx.emit("greater", [ctx.emit("abs", [scores]), ctx.like(1e-7, scores)])
-    grown = ctx.emit("exp", [ctx.emit("sub", [scores, greatest])])
-    scaled = ctx.emit("mul", [scores, ctx.emit("exp", [ctx.emit("neg", [greatest])])])
-    x = ctx.emit("where", [is_nonzero, grown, scaled])
-    total = ctx.emit("reduce_sum", [x], axes=(1,), keepdims=1)
-    none = ctx.emit("equal", [total, ctx.like(0.0, total)])
-    share = ctx.emit("div", [x, ctx.emit("where", [none, ctx.like(1.0, total), total])])
-    return ctx.emit("where", [none, ctx.like(0.5, total), share])
+    a = TensorExpr(ctx, scores)
+    greatest = a.apply("reduce_max", axes=(1,), keepdims=1)
+    is_nonzero = abs(a) > 1e-7
+    grown = (a - greatest).apply("exp")
+    x = is_nonzero.where(grown, a * (-greatest).apply("exp"))
+    total = x.apply("reduce_sum", axes=(1,), keepdims=1)
+    none = total.equals(0)
+    return none.where(total.like(0.5), x / none.where(1, total)).value
 
 
 def _probit(ctx: NodeContext, p: Value) -> Value:
     """Compute the inverse normal distribution by the approximation that runtimes agree on."""
-
-    def scalar(number: float) -> Value:
-        return ctx.like(number, p)
-
-    x = ctx.emit("sub", [ctx.emit("mul", [scalar(2.0), p]), scalar(1.0)])
-    square = ctx.emit("sub", [scalar(1.0), ctx.emit("mul", [x, x])])
-    log = ctx.emit("log", [square])
-    half = ctx.emit("mul", [scalar(0.5), log])
-    v = ctx.emit("add", [scalar(2.0 / (3.14159 * 0.147)), half])
-    root = ctx.emit("sub", [ctx.emit("mul", [v, v]), ctx.emit("mul", [scalar(1 / 0.147), log])])
-    size = ctx.emit("sqrt", [ctx.emit("sub", [ctx.emit("sqrt", [root]), v])])
-    return ctx.emit("mul", [scalar(1.41421356), ctx.emit("mul", [ctx.emit("sign", [x]), size])])
+    x = 2 * TensorExpr(ctx, p) - 1
+    log = (1 - x * x).apply("log")
+    v = 2.0 / (3.14159 * 0.147) + 0.5 * log
+    size = ((v * v - 1 / 0.147 * log).apply("sqrt") - v).apply("sqrt")
+    return (1.41421356 * (x.apply("sign") * size)).value
 
 
 def concat_columns(ctx: NodeContext, first: Value, second: Value) -> Value:

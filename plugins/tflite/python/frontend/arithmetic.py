@@ -115,22 +115,16 @@ def _quotient(ctx: OpContext) -> Value:
     """Divide by Newton's reciprocal of the divisor, normalised to the range 1 to 2."""
     a, b, y, zero = _scales(ctx)
     m, e = multiplier(float(ratio(a, f32(b * y))))
-    zero_constant = ctx.const(0, np.int32)
-    p, q = subtract_zero_point(ctx, 0), subtract_zero_point(ctx, 1)
-    negative = ctx.emit("less", [q, zero_constant])
-    p, q = (ctx.emit("where", [negative, ctx.emit("neg", [v]), v]) for v in (p, q))
-    zeros = ctx.emit("leading_zeros", [q])
-    aligned = ctx.emit("shift_left", [q, zeros])
-    fraction = ctx.emit("bit_and", [aligned, ctx.const(2**31 - 1, np.int32)])
-    inverse = ctx.emit("fixed_reciprocal", [fraction])
-    sign = ctx.emit("shift_right", [p, ctx.const(31, np.int32)])
-    headroom = ctx.emit("leading_zeros", [ctx.emit("bit_xor", [p, sign])])
-    headroom = ctx.emit("sub", [headroom, ctx.const(1, np.int32)])
-    raised = ctx.emit("fixed_scale_by", [p, inverse, headroom])
+    p, q = (ctx.formula(subtract_zero_point(ctx, i)) for i in (0, 1))
+    negative = q < 0
+    p, q = (negative.where(-v, v) for v in (p, q))
+    zeros = q.apply("leading_zeros")
+    inverse = ((q << zeros) & 2**31 - 1).apply("fixed_reciprocal")
+    headroom = (p ^ (p >> 31)).apply("leading_zeros") - 1
+    raised = p.apply("fixed_scale_by", inverse, headroom)
     # e - (31 - zeros) - room
-    power = ctx.emit("sub", [ctx.emit("add", [zeros, ctx.const(e - 31, np.int32)]), headroom])
-    scaled_down = ctx.emit("fixed_scale_by", [raised, ctx.const(m, np.int32), power])
-    return clamp_and_cast(ctx, scaled_down, zero, activation_name(ctx.options["act"]))
+    scaled_down = raised.apply("fixed_scale_by", m, zeros + (e - 31) - headroom)
+    return clamp_and_cast(ctx, scaled_down.value, zero, activation_name(ctx.options["act"]))
 
 
 @tflite_op(SQUARED_DIFFERENCE=2)
@@ -196,20 +190,18 @@ def floor_division(ctx: OpContext) -> Value:
 @tflite_op(ATAN2=1)
 def angle(ctx: OpContext) -> Value:
     """Return the angle of (x, y) from -pi to pi, by atan of the smaller over the larger part."""
-    y, x = ctx.required(0), ctx.required(1)
-    whole = f"int{x.dtype.bits}"
-    signs = [ctx.emit("bit_cast", [v], to=whole) for v in (x, y)]  # also the sign of -0.0
-    left, below = (ctx.emit("less", [v, ctx.like(0, v)]) for v in signs)
-    width, height = (ctx.emit("abs", [v]) for v in (x, y))
-    low, high = (ctx.emit(op, [width, height]) for op in ("min", "max"))
-    same = ctx.emit("equal", [low, high])  # also for two infinities
-    part = ctx.emit("where", [same, ctx.like(1, x), ctx.emit("div", [low, high])])
-    zero_constant = ctx.emit("equal", [high, ctx.like(0, x)])
-    turn = ctx.emit("atan", [ctx.emit("where", [zero_constant, ctx.like(0, x), part])])
-    steep = ctx.emit("greater", [height, width])
+    y, x = (ctx.formula(ctx.required(i)) for i in (0, 1))
+    whole = f"int{x.value.dtype.bits}"
+    signs = [v.apply("bit_cast", to=whole) for v in (x, y)]  # also the sign of -0.0
+    left, below = (v < 0 for v in signs)
+    width, height = abs(x), abs(y)
+    low, high = width.minimum(height), width.maximum(height)
+    part = low.equals(high).where(1, low / high)  # equal: also two infinities
+    turn = high.equals(0).where(0, part).apply("atan")
+    steep = height > width
     for condition, most in ((steep, np.pi / 2), (left, np.pi), (below, 0)):
-        turn = ctx.emit("where", [condition, ctx.emit("sub", [ctx.like(most, x), turn]), turn])
-    return turn
+        turn = condition.where(most - turn, turn)
+    return turn.value
 
 
 @tflite_op(BITWISE_XOR=1, RIGHT_SHIFT=1)

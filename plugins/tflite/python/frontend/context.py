@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvmrt.compiler.sdk.frontend import OperatorContext
+from tvmrt.compiler.sdk.frontend import OperatorContext, TensorExpr
 from tvmrt.compiler.sdk.graph import POINTWISE, SymInt, Value, as_extent, broadcast, get_op
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
@@ -87,6 +87,10 @@ class OpContext(OperatorContext):
         self.importer.set_variable(self.subgraph, self.op.inputs[index], value)
 
     # Emitting.
+
+    def formula(self, x: Value) -> TensorExpr:
+        """Return a tensor for formulas written like those on numbers."""
+        return TensorExpr(self, x)
 
     def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
         """Add an IR node with one output, named after this operator."""

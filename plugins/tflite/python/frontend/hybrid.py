@@ -11,42 +11,30 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 
 
-def _div(ctx: OpContext, a: Value, number: float) -> Value:
-    return ctx.emit("div", [a, ctx.like(number, a)])
-
-
 def _symmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
     """Quantise to int8 with symmetric scales reduced over ``axes``; return values and scales."""
-    maximum = ctx.emit("reduce_max", [ctx.emit("abs", [x])], axes=axes, keepdims=True)
-    none = ctx.emit("equal", [maximum, ctx.like(0, maximum)])
-    inverse = ctx.emit("div", [ctx.like(127, maximum), maximum])
-    inverse = ctx.emit("where", [none, ctx.like(0, maximum), inverse])
-    whole = ctx.emit("round_away", [ctx.emit("mul", [x, inverse])])
-    return ctx.cast(ctx.clamp(whole, -127, 127), "int8"), _div(ctx, maximum, 127)
+    a = ctx.formula(x)
+    maximum = abs(a).apply("reduce_max", axes=axes, keepdims=True)
+    inverse = maximum.equals(0).where(0, 127 / maximum)
+    whole = (a * inverse).apply("round_away")
+    return whole.clamp(-127, 127).cast("int8").value, (maximum / 127).value
 
 
 def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
     """Quantise to int8 over ``axes``; return values, scales and zero points (float32)."""
-    zero, to = ctx.const(0.0, np.float64), "float64"
-    low = ctx.cast(ctx.emit("reduce_min", [x], axes=axes, keepdims=True), to)
-    high = ctx.cast(ctx.emit("reduce_max", [x], axes=axes, keepdims=True), to)
-    low, high = ctx.emit("min", [low, zero]), ctx.emit("max", [high, zero])
-    none = ctx.emit("equal", [low, high])
-    scale = _div(ctx, ctx.emit("sub", [high, low]), 255)
-    scale = ctx.emit("where", [none, ctx.const(1.0, np.float64), scale])
-    below, above = ctx.emit("div", [low, scale]), ctx.emit("div", [high, scale])
-    first = ctx.emit("sub", [ctx.const(-128.0), below])
-    second = ctx.emit("sub", [ctx.const(127.0), above])
-    nearer = ctx.emit("less", [
-        ctx.emit("add", [ctx.const(128.0), ctx.emit("abs", [below])]),
-        ctx.emit("add", [ctx.const(127.0), ctx.emit("abs", [above])]),
-    ])  # fmt: skip
-    point = ctx.cast(ctx.emit("where", [nearer, first, second]), "float32")
-    point = ctx.clamp(ctx.emit("round_away", [point]), -128, 127)
-    scale = ctx.cast(scale, "float32")
-    steps = ctx.emit("mul", [x, ctx.emit("div", [ctx.like(1, scale), scale])])
-    whole = ctx.emit("round_away", [ctx.emit("add", [steps, point])])
-    return ctx.cast(ctx.clamp(whole, -128, 127), "int8"), scale, point
+    a = ctx.formula(x)
+    low, high = (
+        a.apply(f"reduce_{end}", axes=axes, keepdims=True).cast("float64") for end in ("min", "max")
+    )
+    low, high = low.minimum(0), high.maximum(0)
+    scale = low.equals(high).where(1, (high - low) / 255)
+    below, above = low / scale, high / scale
+    first, second = -128 - below, 127 - above
+    nearer = below.like(128) + abs(below) < above.like(127) + abs(above)
+    point = nearer.where(first, second).cast("float32").apply("round_away").clamp(-128, 127)
+    scale = scale.cast("float32")
+    whole = (a * (1 / scale) + point).apply("round_away")
+    return whole.clamp(-128, 127).cast("int8").value, scale.value, point.value
 
 
 def _quantized_rows(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tvmrt.compiler.sdk.arithmetic import logistic_entries, to_integers
+from tvmrt.compiler.sdk.frontend import TensorExpr
 from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import f32, power_of_two
@@ -45,18 +46,19 @@ def entries_of(
     return to_integers(entries, np.int64)
 
 
-def lookup(ctx: OpContext, x: Value, entries: np.ndarray) -> Value:
+def lookup(ctx: OpContext, x: TensorExpr, entries: np.ndarray) -> TensorExpr:
     """Interpolate the table at x, int32 in the range of int16; each entry covers 128 values. The
     slope wraps around as int16, and the result is correct modulo 2 ** 16."""
-    index = ctx.emit("shift_right", [x, ctx.const(7, np.int32)])
-    index = ctx.emit("add", [index, ctx.const(256, np.int32)])
-    fraction = ctx.emit("bit_and", [x, ctx.const(127, np.int32)])
+    index = (x >> 7) + 256
+    fraction = x & 127
     base, slope = (
-        ctx.emit("gather", [ctx.const(part, np.int32), index], axis=0)
-        for part in (entries[:-1], np.diff(entries).astype(np.int16))
+        _gather(ctx, part, index) for part in (entries[:-1], np.diff(entries).astype(np.int16))
     )
-    part = ctx.emit("add", [ctx.emit("mul", [slope, fraction]), ctx.const(64, np.int32)])
-    return ctx.emit("add", [base, ctx.emit("shift_right", [part, ctx.const(7, np.int32)])])
+    return base + ((slope * fraction + 64) >> 7)
+
+
+def _gather(ctx: OpContext, table: np.ndarray, index: TensorExpr) -> TensorExpr:
+    return ctx.formula(ctx.emit("gather", [ctx.const(table, np.int32), index.value], axis=0))
 
 
 def sigmoid(ctx: OpContext, tanh: bool) -> Value:
@@ -66,39 +68,30 @@ def sigmoid(ctx: OpContext, tanh: bool) -> Value:
     entries = logistic_entries()
     saturated = (65535 << 8) if tanh else (32767 << 10)
     steps = np.append(np.diff(entries), 0)
-    size = ctx.emit("abs", [v])
-    index = ctx.emit("shift_right", [size, ctx.const(bits, np.int32)])
-    index = ctx.clamp(index, None, 255)
-    base = ctx.emit("gather", [ctx.const(entries << bits, np.int32), index], axis=0)
-    slope = ctx.emit("gather", [ctx.const(steps, np.int32), index], axis=0)
-    fraction = ctx.emit("bit_and", [size, ctx.const((1 << bits) - 1, np.int32)])
-    interpolated = ctx.emit("add", [base, ctx.emit("mul", [slope, fraction])])
-    beyond = ctx.emit("greater_equal", [index, ctx.const(255, np.int32)])
-    r = ctx.emit("where", [beyond, ctx.const(saturated, np.int32), interpolated])
-    positive = ctx.emit("greater_equal", [v, ctx.const(0, np.int32)])
+    size = abs(v)
+    index = (size >> bits).clamp(None, 255)
+    base, slope = _gather(ctx, entries << bits, index), _gather(ctx, steps, index)
+    interpolated = base + slope * (size & (1 << bits) - 1)
+    r = (index >= 255).where(saturated, interpolated)
+    positive = v >= 0
     middle = (1 << 23, 128, 127, 8) if tanh else (0, 512, 511, 10)
-    above = ctx.emit("add", [r, ctx.const(middle[1] - middle[0], np.int32)])
-    top = middle[0] if tanh else 1 << 25
-    below = ctx.emit("sub", [ctx.const(top + middle[2], np.int32), r])
-    y = ctx.emit("where", [positive, above, below])
-    return ctx.cast(ctx.emit("shift_right", [y, ctx.const(middle[3], np.int32)]), "int16")
+    above = r + (middle[1] - middle[0])
+    below = (middle[0] if tanh else 1 << 25) + middle[2] - r
+    return (positive.where(above, below) >> middle[3]).cast("int16").value
 
 
-def _table_units(ctx: OpContext, tanh: bool) -> Value:
+def _table_units(ctx: OpContext, tanh: bool) -> TensorExpr:
     """Return the operand scaled to units of the table's index."""
     scale = ctx.per_tensor(ctx.tensor(0))[0]
-    x = ctx.cast(ctx.required(0), "int32")
+    x = ctx.formula(ctx.required(0)).cast("int32")
     power = power_of_two(scale)
     if power is not None and 0 <= 12 + power <= (1 if tanh else 0):
-        return ctx.emit("mul", [x, ctx.const(3 << (12 + power), np.int32)])
+        return x * (3 << (12 + power))
     product, n = float(scale) * 4096 * 3, 0
     while product <= 32767 / 2 and n <= 30:
         n, product = n + 1, product * 2
-    x = ctx.emit("mul", [x, ctx.const(int(product), np.int32)])
-    if n:
-        x = ctx.emit("add", [x, ctx.const(1 << (n - 1), np.int32)])
-        x = ctx.emit("shift_right", [x, ctx.const(n, np.int32)])
-    return x
+    x = x * int(product)
+    return (x + (1 << (n - 1))) >> n if n else x
 
 
 def function(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
@@ -108,4 +101,5 @@ def function(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
         ctx.per_tensor(ctx.result()),
     )
     entries = entries_of(fn, x_scale, x_zero, y_scale, y_zero, f32)
-    return ctx.cast(lookup(ctx, ctx.cast(ctx.required(0), "int32"), entries), "int16")
+    x = ctx.formula(ctx.required(0)).cast("int32")
+    return lookup(ctx, x, entries).cast("int16").value

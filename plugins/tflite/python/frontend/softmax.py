@@ -38,44 +38,33 @@ def _softmax_int16(ctx: OpContext, x: Value, beta: float) -> Value:
     powers = entries_of(np.exp, 10 / 65535, 32767, 2 / 65535, 0, np.float64)
     inverse = entries_of(lambda v: 1 / (1 + v), 1 / 65535, -32768, 2 / 65535, 0, np.float64)
     last = x.type.rank - 1
-    as_int32 = ctx.cast(x, "int32")
-    largest = ctx.emit("reduce_max", [as_int32], axes=(last,), keepdims=True)
+    as_int32 = ctx.formula(x).cast("int32")
+    largest = as_int32.apply("reduce_max", axes=(last,), keepdims=True)
     real = float(f32(scale * f32(beta))) / (10.0 / 65535.0)
-    steps = scale_fixed_point(ctx, ctx.emit("sub", [as_int32, largest]), real)
-    steps = ctx.clamp(ctx.emit("add", [steps, ctx.const(32767, np.int32)]), -32768, 32767)
-    e = lookup(ctx, steps, powers)
-    total = ctx.emit("reduce_sum", [e], axes=(last,), keepdims=True)
-    zeros = ctx.emit("leading_zeros", [total])
-    one = ctx.const(1, np.int32)
-    raised = ctx.emit("shift_left", [total, ctx.emit("sub", [zeros, one])])
+    steps = ctx.formula(scale_fixed_point(ctx, (as_int32 - largest).value, real))
+    e = lookup(ctx, (steps + 32767).clamp(-32768, 32767), powers)
+    total = e.apply("reduce_sum", axes=(last,), keepdims=True)
+    zeros = total.apply("leading_zeros")
     # the highest bits, rounded; adding before the first shift would overflow
-    rounded = ctx.emit("shift_right", [raised, ctx.const(13, np.int32)])
-    g = ctx.emit("shift_right", [ctx.emit("add", [rounded, one]), one])
-    table_input = ctx.clamp(ctx.emit("sub", [g, ctx.const(98304, np.int32)]), -32768, 32767)
-    r = lookup(ctx, table_input, inverse)
-    product = ctx.emit("mul", [e, r])
-    half = ctx.emit("shift_left", [one, ctx.emit("sub", [ctx.const(30, np.int32), zeros])])
-    by = ctx.emit("sub", [ctx.const(31, np.int32), zeros])
-    y = ctx.emit("shift_right", [ctx.emit("add", [product, half]), by])
-    return ctx.cast(ctx.clamp(y, 0, 32767), "int16")
+    g = (((total << zeros - 1) >> 13) + 1) >> 1
+    r = lookup(ctx, (g - 98304).clamp(-32768, 32767), inverse)
+    product = e * r
+    y = (product + (total.like(1) << 30 - zeros)) >> 31 - zeros
+    return y.clamp(0, 32767).cast("int16").value
 
 
 def _softmax_int8(ctx: OpContext, x: Value, beta: float) -> Value:
     """Compute softmax by a table of exponentials and Newton's reciprocal of their sum."""
     scale = float(ctx.per_tensor(ctx.tensor(0))[0])
     _, powers, _ = exponentials(ctx, x, beta * scale)
-    total = sum_of_powers(ctx, powers)
-    zeros = ctx.emit("leading_zeros", [total])
+    total = sum_of_powers(powers)
+    zeros = total.apply("leading_zeros")
     # the sum as 2 ** 31 * (1 + fraction): the shift drops its highest bit
-    aligned = ctx.emit("shift_left", [total, zeros])
-    fraction = ctx.emit("bit_and", [aligned, ctx.const(2**31 - 1, np.int32)])
-    inverse = ctx.emit("fixed_reciprocal", [fraction])
+    inverse = ((total << zeros) & 2**31 - 1).apply("fixed_reciprocal")
     bits = 16 if ctx.result().dtype == "int16" else 8
-    product = ctx.emit("fixed_product", [inverse, powers])
-    by = ctx.emit("sub", [ctx.const(12 + 31 - bits, np.int32), zeros])
-    y = ctx.emit("fixed_shift", [product, by])
+    y = inverse.apply("fixed_product", powers).apply("fixed_shift", (12 + 31 - bits) - zeros)
     to = {"int8": -128, "uint8": 0, "int16": -32768}
-    return clamp_and_cast(ctx, y, to.get(ctx.result().dtype, 0))
+    return clamp_and_cast(ctx, y.value, to.get(ctx.result().dtype, 0))
 
 
 @tflite_op(L2_NORMALIZATION=2)
@@ -86,14 +75,11 @@ def l2_normalization(ctx: OpContext) -> Value:
         total = ctx.emit("reduce_sum", [ctx.emit("mul", [x, x])], axes=axes, keepdims=True)
         length = ctx.clamp(ctx.emit("sqrt", [total]), 1e-6, None)
         return apply_activation(ctx, ctx.emit("div", [x, length]))
-    as_int32 = subtract_zero_point(ctx, 0)
-    total = ctx.emit(
-        "reduce_sum", [ctx.emit("mul", [as_int32, as_int32])], axes=axes, keepdims=True
-    )
-    m = ctx.emit("fixed_inverse_root", [total])
-    e = ctx.emit("fixed_inverse_root_exponent", [total])
-    e = ctx.emit("add", [e, ctx.const(7, np.int32)])
-    y = ctx.emit("fixed_scale_by", [as_int32, m, e])
+    as_int32 = ctx.formula(subtract_zero_point(ctx, 0))
+    total = (as_int32 * as_int32).apply("reduce_sum", axes=axes, keepdims=True)
+    m = total.apply("fixed_inverse_root")
+    e = total.apply("fixed_inverse_root_exponent") + 7
+    y = as_int32.apply("fixed_scale_by", m, e).value
     return clamp_and_cast(ctx, y, 128 if ctx.result().dtype == "uint8" else 0)
 
 

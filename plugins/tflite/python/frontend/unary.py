@@ -187,8 +187,8 @@ def elu(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if is_quantized(ctx, *INT8_TYPES):
         return float_table(ctx, _REAL["ELU"])
-    positive = ctx.emit("greater", [x, ctx.like(0, x)])
-    return ctx.emit("where", [positive, x, ctx.emit("expm1", [x])])
+    a = ctx.formula(x)
+    return (a > 0).where(a, a.apply("expm1")).value
 
 
 @tflite_op(GELU=2)
@@ -197,16 +197,13 @@ def gelu(ctx: OpContext) -> Value:
     if is_quantized(ctx, *QUANTIZED):
         fn = _gelu_tanh if clipped else _gelu
         return float_table(ctx, fn) if x.dtype.bits == 8 else function(ctx, fn)
+    a = ctx.formula(x)
     if clipped:
-        cube = ctx.emit(
-            "mul", [ctx.emit("mul", [x, x]), ctx.emit("mul", [x, ctx.like(0.044715, x)])]
-        )
-        inner = ctx.emit("mul", [ctx.emit("add", [x, cube]), ctx.like(np.sqrt(2 / np.pi), x)])
-        bent = ctx.emit("tanh", [inner])
+        cube = (a * a) * (a * 0.044715)
+        bent = ((a + cube) * np.sqrt(2 / np.pi)).apply("tanh")
     else:
-        bent = ctx.emit("erf", [ctx.emit("mul", [x, ctx.like(np.sqrt(0.5), x)])])
-    half = ctx.emit("mul", [x, ctx.like(0.5, x)])
-    return ctx.emit("mul", [half, ctx.emit("add", [bent, ctx.like(1, x)])])
+        bent = (a * np.sqrt(0.5)).apply("erf")
+    return (a * 0.5 * (bent + 1)).value
 
 
 @tflite_op(HARD_SWISH=1)

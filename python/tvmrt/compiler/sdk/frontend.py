@@ -75,12 +75,13 @@ from tvmrt.compiler.frontend.onnx.string_tensors import (
     string_op,
     to_handles,
 )
+from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
 from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes
 
 __all__ = [
     "ACTIVATIONS", "AttentionHeads", "Dims", "Importer", "KnownSizes", "LSTM", "NodeContext",
-    "OperatorContext", "Step", "append_past", "captured_names", "check_no_nul",
+    "OperatorContext", "Step", "TensorExpr", "append_past", "captured_names", "check_no_nul",
     "checked_indices", "convolution", "convolution_window", "decode_string", "default_window",
     "dequantize", "dequantize_accumulator", "dequantize_linear", "dequantize_operand", "draw",
     "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul", "emit_qlinear_conv",

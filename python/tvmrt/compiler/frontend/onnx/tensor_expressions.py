@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import symbols_of
 
 if TYPE_CHECKING:
-    from .context import NodeContext
+    from tvmrt.compiler.frontend.context import OperatorContext
 
 Operand = Union["TensorExpr", int, float, Sequence, np.ndarray]
 
@@ -32,12 +32,12 @@ class TensorExpr:
     Integers are int64 and wrap around. Quotients are rounded towards zero; x / 0 is 0.
     """
 
-    def __init__(self, ctx: NodeContext, value: Value) -> None:
+    def __init__(self, ctx: OperatorContext, value: Value) -> None:
         self.ctx = ctx
         self.value = value
 
     @classmethod
-    def from_integer(cls, ctx: NodeContext, value: Value) -> TensorExpr:
+    def from_integer(cls, ctx: OperatorContext, value: Value) -> TensorExpr:
         """Make an expression of an operand of any integer type."""
         return cls(ctx, ctx.cast(value, "int64"))
 
@@ -57,17 +57,24 @@ class TensorExpr:
         """Convert an operand to an expression of this element type."""
         return TensorExpr(self.ctx, self._operand(other))
 
-    def apply(self, op: str) -> TensorExpr:
-        """Apply a pointwise unary operator."""
-        return TensorExpr(self.ctx, self.ctx.emit(op, [self.value]))
+    def apply(self, op: str, *others: Operand, **attrs: Any) -> TensorExpr:
+        """Apply an operator to this tensor and further operands."""
+        operands = [self.value, *map(self._operand, others)]
+        return TensorExpr(self.ctx, self.ctx.emit(op, operands, **attrs))
 
     __add__ = _binary("add")
+    __radd__ = _binary("add", swapped=True)
     __sub__ = _binary("sub")
     __rsub__ = _binary("sub", swapped=True)
     __mul__ = _binary("mul")
+    __rmul__ = _binary("mul", swapped=True)
     __truediv__ = _binary("div")
     __rtruediv__ = _binary("div", swapped=True)
     __mod__ = _binary("floor_mod")
+    __and__ = _binary("bit_and")
+    __xor__ = _binary("bit_xor")
+    __lshift__ = _binary("shift_left")
+    __rshift__ = _binary("shift_right")
     __lt__ = _binary("less")
     __le__ = _binary("less_equal")
     __gt__ = _binary("greater")
@@ -77,6 +84,16 @@ class TensorExpr:
     maximum = _binary("max")
     logical_and = _binary("logical_and")
     logical_or = _binary("logical_or")
+
+    def __neg__(self) -> TensorExpr:
+        return self.apply("neg")
+
+    def __abs__(self) -> TensorExpr:
+        return self.apply("abs")
+
+    def clamp(self, low: float | None, high: float | None) -> TensorExpr:
+        """Clamp between two numbers of its type; None means no bound."""
+        return TensorExpr(self.ctx, self.ctx.clamp(self.value, low, high))
 
     def where(self, yes: Operand, no: Operand) -> TensorExpr:
         """Select ``yes`` where this condition holds, else ``no``; one of them must be
