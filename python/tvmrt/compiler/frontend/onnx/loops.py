@@ -175,7 +175,7 @@ def _with_induction_variables(
     found, known = list(carried), ctx.extents.get(number)
     if known is None or bound is None or len(carried) != len(body.input) - 2:
         return found
-    for position, extent in induction_variables(ctx, body, carried, bound, known.item()).items():
+    for position, extent in induction_variables(ctx, body, carried, known.item()).items():
         found[position] = Value(carried[position].name, carried[position].type)
         ctx.extents[found[position]] = np.full(carried[position].shape, extent, object)
     return found
