@@ -22,7 +22,7 @@ from tvmrt.compiler.codegen.firmware.tensor_names import (
     header_name,
     input_tensors,
     output_tensors,
-    own_include,
+    own_includes,
     tensor_macro,
 )
 from tvmrt.compiler.codegen.options import Sources
@@ -172,10 +172,7 @@ def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
     prefix = sources.prefix
     text = graph_json.encode("ascii")
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        *own_include(prefix),
+        *own_includes(prefix),
         f'#include "{prefix}_ops.h"',
         "",
         f"const char {prefix}_graph_json[{len(text)}] TVMGEN_RODATA = {{",

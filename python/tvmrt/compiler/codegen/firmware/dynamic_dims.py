@@ -230,7 +230,7 @@ def print_file(program: Program, prefix: str) -> dict[str, str]:
     declared = _parameters(program, prefix)
     rows, count_members = members(program), counts(program)
     lines = [
-        *own_includes(prefix),
+        *own_includes(prefix, "crt/error_codes"),
         "",
         *wrap(f"int32_t {prefix}_measure", declared, " {"),
         *(f"  int {symbol.c};" for symbol, _ in rows),

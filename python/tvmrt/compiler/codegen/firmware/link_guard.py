@@ -33,7 +33,7 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
     upper = prefix.upper()
     return [
         f"#ifdef {upper}_H_",
-        f"#if {_number_macro(prefix)} != 0x{number}",
+        f"#if {_macro(prefix, 'CHECKSUM')} != 0x{number}",
         f'#error "two {what} are called {prefix}: compile one of them with another {remedy}"',
         "#endif",
         "#endif",
@@ -41,7 +41,7 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
         f"#define {upper}_H_",
         "",
         f"/*! \\brief Checksum; distinguishes it from other {what} with the same name. */",
-        f"#define {_number_macro(prefix)} 0x{number}",
+        f"#define {_macro(prefix, 'CHECKSUM')} 0x{number}",
         "",
     ]
 
@@ -49,25 +49,25 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
 def declaration_lines(prefix: str, number: str, declarations: Sequence[str]) -> list[str]:
     """Return the rest of a header: declarations for C and C++; functions end with
     ``prototype_end``."""
-    macro = _symbol_macro(prefix)
+    macro = _macro(prefix, "SYMBOL")
     return [
         "/* A program links only with the library of the header that it includes: symbols end with",
         " * its checksum. The library defines them as aliases of its functions. */",
         f"#if !{_HAS_LABELS}",
         f"#define {macro}(name)",
-        f"#define {_alias_macro(prefix)}(name)",
-        f"#elif !defined({_own_macro(prefix)})",
+        f"#define {_macro(prefix, 'ALIAS')}(name)",
+        f"#elif !defined({_macro(prefix, 'OWN_SOURCE')})",
         f'#define {macro}(name) __asm__(name "{_SUFFIX}{number}")',
         "#else",
         f"#define {macro}(name)",
-        f"#define {_alias_macro(prefix)}(name)" + " \\",
+        f"#define {_macro(prefix, 'ALIAS')}(name)" + " \\",
         f'  extern __typeof__(name) name##_alias __asm__(#name "{_SUFFIX}{number}")' + " \\",
         "      __attribute__((alias(#name), nothrow));",
         "#endif",
-        f"#ifdef {_own_macro(prefix)}",
+        f"#ifdef {_macro(prefix, 'OWN_SOURCE')}",
         "/* The linker reports two networks of one name by the symbol with the advice. */",
-        f"#define {_guard_macro(prefix)}(name)" + " \\",
-        f"  {_alias_macro(prefix)}(name)" + " \\",
+        f"#define {_macro(prefix, 'GUARD')}(name)" + " \\",
+        f"  {_macro(prefix, 'ALIAS')}(name)" + " \\",
         f"  extern const uint8_t name##{_TWICE};" + " \\",
         f"  const uint8_t name##{_TWICE} = 0",
         "#endif",
@@ -93,39 +93,23 @@ _TWICE = "_is_linked_twice_compile_one_with_another_module_name"
 
 def prototype_end(prefix: str, function: str) -> str:
     """Return the end of a function's declaration in the header, with its symbol for programs."""
-    return f'\n    {_symbol_macro(prefix)}("{prefix}_{function}");'
+    return f'\n    {_macro(prefix, "SYMBOL")}("{prefix}_{function}");'
 
 
 NETWORKS = ("networks", "--module-name")
 IMAGES = ("images", "--image-name")
 
 
-def _number_macro(prefix: str) -> str:
-    return f"{prefix.upper()}_CHECKSUM"
-
-
-def _own_macro(prefix: str) -> str:
-    return f"{prefix.upper()}_OWN_SOURCE"
-
-
-def _symbol_macro(prefix: str) -> str:
-    return f"{prefix.upper()}_SYMBOL"
-
-
-def _alias_macro(prefix: str) -> str:
-    return f"{prefix.upper()}_ALIAS"
-
-
-def _guard_macro(prefix: str) -> str:
-    return f"{prefix.upper()}_GUARD"
+def _macro(prefix: str, name: str) -> str:
+    return f"{prefix.upper()}_{name}"
 
 
 def own_include(prefix: str, header: str) -> list[str]:
     """Return lines that include the header in the network's own files, with plain symbols."""
-    return [f"#define {_own_macro(prefix)}", f'#include "{header}"']
+    return [f"#define {_macro(prefix, 'OWN_SOURCE')}", f'#include "{header}"']
 
 
 def guard(prefix: str, function: str) -> list[str]:
     """Return the C lines of the file that defines a function: its symbol for programs, and one that
     the linker reports if two networks have this function."""
-    return [f"{_guard_macro(prefix)}({prefix}_{function});", ""]
+    return [f"{_macro(prefix, 'GUARD')}({prefix}_{function});", ""]

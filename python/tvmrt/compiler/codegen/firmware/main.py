@@ -23,7 +23,7 @@ from . import (
     state,
     weight_file,
 )
-from .tensor_names import input_tensors, output_tensors, own_include
+from .tensor_names import input_tensors, output_tensors, own_includes
 from .trace import Tracer
 
 
@@ -31,16 +31,8 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
     """Return the text of the entry file."""
     packed = options.interface_api == "packed"
     tracer = Tracer(program, prefix, sources, options, arguments)
-    includes = ["<tvm/runtime/crt/error_codes.h>"]
-    if packed:
-        includes = ["<tvm/runtime/c_backend_api.h>", *includes]
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        *(f"#include {name}" for name in includes),
-        "",
-        *own_include(prefix),
+        *own_includes(prefix, *(["c_backend_api"] if packed else []), "crt/error_codes"),
         f'#include "{prefix}_ops.h"',
         *pools_file.includes(program, options),
         *tracer.includes(),

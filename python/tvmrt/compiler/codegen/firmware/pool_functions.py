@@ -7,7 +7,7 @@ from tvmrt.compiler.ir.program import MemoryPool, Program
 
 from ..c.formatting import reject_if
 from ..pools import ALIGN_BYTES, caller_provided, declarations, includes, io_in_pools, symbol
-from .tensor_names import input_tensors, output_tensors, own_include
+from .tensor_names import input_tensors, output_tensors, own_includes
 
 
 def map_declarations(program: Program, prefix: str, options) -> list[str]:
@@ -99,13 +99,7 @@ def print_files(program: Program, prefix: str, sources, options, arguments) -> d
     if not io_in_pools(program) and not sources.resident:
         return {}
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "#include <string.h>",
-        "",
-        "#include <tvm/runtime/crt/error_codes.h>",
-        "",
-        *own_include(prefix),
+        *own_includes(prefix, "crt/error_codes", more=["string"]),
         f'#include "{prefix}_ops.h"',
         *includes(program, options),
         "",

@@ -72,7 +72,7 @@ def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:
 def print_file(program: Program, prefix: str, options) -> str:
     """Return the text of the file."""
     lines = [
-        *own_includes(prefix),
+        *own_includes(prefix, "crt/error_codes"),
         "",
     ]
     if options.interface_api == "packed":

@@ -24,7 +24,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
     tracer = Tracer(program, prefix, sources, options, arguments)
     state_sum = tracer.added.step_sum(_state(prefix))
     lines = [
-        *own_includes(prefix),
+        *own_includes(prefix, "crt/error_codes"),
         f'#include "{prefix}_ops.h"',
         *pools.includes(program, options),
         *tracer.includes(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvmrt.compiler.ir.program import Program
@@ -51,16 +52,12 @@ def own_include(prefix: str) -> list[str]:
     return link_guard.own_include(prefix, header_name(prefix))
 
 
-def own_includes(prefix: str) -> list[str]:
-    """Return the include lines of files that check their arguments."""
-    return [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/crt/error_codes.h>",
-        "",
-        *own_include(prefix),
-    ]
+def own_includes(prefix: str, *headers: str, more: Sequence[str] = ()) -> list[str]:
+    """Return the include lines of a file: ``headers`` of the runtime and the network's header;
+    ``more``: further ones of the C library."""
+    library = [f"#include <{name}.h>" for name in ("stddef", "stdint", *more)]
+    runtime = [f"#include <tvm/runtime/{name}.h>" for name in headers]
+    return [*library, "", *([*runtime, ""] if runtime else []), *own_include(prefix)]
 
 
 def tensor_macro(prefix: str, name: str, what: str = "SIZE") -> str:

@@ -19,7 +19,7 @@ from ..c.formatting import reject_if
 from ..options import Options, Sources
 from . import link_guard
 from .pool_functions import loaded_pools, loaded_symbol
-from .tensor_names import own_include
+from .tensor_names import own_includes
 
 MAGIC, VERSION = 0x574D5654, 1
 HEADER = struct.Struct("<IIQIIII")
@@ -99,13 +99,7 @@ def print_files(
     low, high = sources.layout & 0xFFFFFFFF, sources.layout >> 32
     resident = loaded_pools(program)
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/crt/error_codes.h>",
-        "#include <tvm/runtime/weight_blob.h>",
-        "",
-        *own_include(prefix),
+        *own_includes(prefix, "crt/error_codes", "weight_blob"),
         f'#include "{prefix}_ops.h"',
         "",
         *(f"TVMGEN_LOCAL extern const uint8_t *{loaded_symbol(p, prefix)};" for p in resident),

@@ -44,17 +44,9 @@ def _with_domain(
     yield from model.functions
 
 
-def _has_domain_alias(model: onnx.ModelProto) -> bool:
-    return any(each.domain != domain_of(each.domain) for each in _with_domain(model))
-
-
 def _replace_domain_alias(model: onnx.ModelProto) -> None:
     for each in _with_domain(model):
         each.domain = domain_of(each.domain)
-
-
-def _has_sparse_weights(model: onnx.ModelProto) -> bool:
-    return any(graph.sparse_initializer for graph in graphs(model))
 
 
 def _make_weights_dense(model: onnx.ModelProto) -> None:
@@ -66,10 +58,6 @@ def _make_weights_dense(model: onnx.ModelProto) -> None:
 def _node_lists(model: onnx.ModelProto) -> Iterator[Sequence[onnx.NodeProto]]:
     yield from (graph.node for graph in graphs(model))
     yield from (function.node for function in model.functions)
-
-
-def _has_repeated_node_names(model: onnx.ModelProto) -> bool:
-    return any(map(_nodes_with_repeated_name, _node_lists(model)))
 
 
 def _nodes_with_repeated_name(node_list: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
@@ -94,17 +82,9 @@ def _unnamed_extents(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.D
                 yield dim
 
 
-def _has_unnamed_extents(model: onnx.ModelProto) -> bool:
-    return any(True for _ in _unnamed_extents(model))
-
-
 def _clear_unnamed_extents(model: onnx.ModelProto) -> None:
     for dim in _unnamed_extents(model):
         dim.Clear()
-
-
-def _has_unsorted_nodes(model: onnx.ModelProto) -> bool:
-    return not all(map(_is_sorted, _node_lists(model)))
 
 
 def _is_sorted(node_list: Sequence[onnx.NodeProto]) -> bool:
@@ -205,10 +185,16 @@ def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
 
 _Repair = tuple[Callable[[onnx.ModelProto], bool], Callable[[onnx.ModelProto], None]]
 _REPAIRS: tuple[_Repair, ...] = (
-    (_has_domain_alias, _replace_domain_alias),
-    (_has_sparse_weights, _make_weights_dense),
-    (_has_repeated_node_names, _rename_repeated_nodes),
-    (_has_unnamed_extents, _clear_unnamed_extents),
-    (_has_unsorted_nodes, _sort_nodes),
+    (
+        lambda model: any(each.domain != domain_of(each.domain) for each in _with_domain(model)),
+        _replace_domain_alias,
+    ),
+    (lambda model: any(g.sparse_initializer for g in graphs(model)), _make_weights_dense),
+    (
+        lambda model: any(map(_nodes_with_repeated_name, _node_lists(model))),
+        _rename_repeated_nodes,
+    ),
+    (lambda model: any(True for _ in _unnamed_extents(model)), _clear_unnamed_extents),
+    (lambda model: not all(map(_is_sorted, _node_lists(model))), _sort_nodes),
     (_has_repeated_outputs, _copy_repeated_outputs),
 )
