@@ -10,8 +10,17 @@ from layers import Layers, Shape, bounds, spread, struct
 from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32 as packing
+from tvmrt.compiler.codegen.window.depthwise_tile_f32 import depthwise_options
 from tvmrt.compiler.codegen.window.layer_f32 import LayerF32
-from tvmrt.compiler.codegen.window.tile_kinds import TILE_KINDS
+from tvmrt.compiler.codegen.window.tile_kinds import TILE_KINDS, TileKind
+from tvmrt.compiler.codegen.window.tiles_f32 import (
+    MIN_STREAMED_BYTES,
+    Tiles,
+    TileSizes,
+    available_tiles,
+    choose_tiles,
+    phase_pixels,
+)
 from tvmrt.compiler.codegen.window.winograd import WinogradLayer
 
 DATA = """  const tvmrt_data_f32 data = {
@@ -27,21 +36,21 @@ def window_of(s: Shape) -> Window:
     )  # fmt: skip
 
 
-def tiles_of(layers: Layers, machine, sizes: packing.TileSizes, alone: bool) -> packing.Tiles:
+def tiles_of(layers: Layers, machine, sizes: TileSizes, alone: bool) -> Tiles:
     """Return the selected tiles, or random ones; ``alone``: for weights that no wider ISA level
     reads."""
     random = layers.random
     small = random.one(machine.l2_bytes, machine.l2_bytes, 4096)
     machine = replace(machine, l2_bytes=small, widest=None if alone else machine.widest)
     sizes = sizes._replace(machine=machine)
-    available = packing.available_tiles(sizes)
+    available = available_tiles(sizes)
     # tiles with many registers are the default; every second layer uses a random one
     drawn = available[random.int(0, len(available) - 1)]
-    tiles = drawn if random.chance(0.5) else packing.choose_tiles(*sizes)
+    tiles = drawn if random.chance(0.5) else choose_tiles(*sizes)
     return replace(tiles, dynamic_rows=random.chance(0.35))
 
 
-def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool = False) -> None:
+def add_conv(layers: Layers, number: int, kind: TileKind, planes: bool = False) -> None:
     random, machine = layers.random, layers.target
     s = random.pictures() if planes else random.dense(number)
     window = window_of(s)
@@ -54,14 +63,10 @@ def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool =
     else:
         layer = LayerF32.conv(window, *s.channels, s.groups)
     outs = s.channels[1] // s.groups
-    sizes = packing.TileSizes(
-        layer.row_pixels, outs, layer.row_weights, machine, layer.pixel_step, kind
-    )
+    sizes = TileSizes(layer.row_pixels, outs, layer.row_weights, machine, layer.pixel_step, kind)
     tiles = tiles_of(layers, machine, sizes, random.chance(0.5))
     if window.is_identity_window and s.groups == 1 and random.chance(0.3):
-        tiles = tiles.with_weight_streams(
-            layer.row_pixels, packing.MIN_STREAMED_BYTES, machine.registers
-        )
+        tiles = tiles.with_weight_streams(layer.row_pixels, MIN_STREAMED_BYTES, machine.registers)
     w = random.normal(s.channels[1], s.channels[0] // s.groups, *s.kernel)
     packed = packing.pack_conv(
         packing.to_bf16_pairs(w, 1) if kind.words_per_pair else w, tiles, s.groups
@@ -69,12 +74,12 @@ def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool =
     add_tiled(layers, f"conv_{kind.name}", s, layer, tiles, w, packed, f"conv_{kind.driver}")
 
 
-def add_transposed(layers: Layers, number: int, kind: packing.TileKind) -> None:
+def add_transposed(layers: Layers, number: int, kind: TileKind) -> None:
     random, machine = layers.random, layers.target
     s = random.transposed(number)
     layer = LayerF32.transposed(window_of(s), *s.channels, s.groups, kind)
-    rows = packing.phase_pixels(s.out[2], s.stride[2])
-    sizes = packing.TileSizes(rows, s.channels[1] // s.groups, layer.weights, machine, 0, kind)
+    rows = phase_pixels(s.out[2], s.stride[2])
+    sizes = TileSizes(rows, s.channels[1] // s.groups, layer.weights, machine, 0, kind)
     tiles = tiles_of(layers, machine, sizes, random.chance(0.5))
     w = random.normal(s.channels[0], s.channels[1] // s.groups, *s.kernel)
     packed = packing.pack_conv_transpose(w, tiles, s.groups, bool(kind.words_per_pair))
@@ -83,7 +88,7 @@ def add_transposed(layers: Layers, number: int, kind: packing.TileKind) -> None:
 
 
 def add_tiled(
-    layers: Layers, name: str, s: Shape, layer: LayerF32, tiles: packing.Tiles, w: np.ndarray,
+    layers: Layers, name: str, s: Shape, layer: LayerF32, tiles: Tiles, w: np.ndarray,
     packed: np.ndarray, kernel: str,
 ) -> None:  # fmt: skip
     """Add a layer computed by register tiles."""
@@ -121,7 +126,7 @@ def add_depthwise(layers: Layers, number: int) -> None:
     layer = LayerF32.depthwise(window_of(s), s.channels[0])
     widest = None if random.chance(0.5) else layers.target.widest
     machine = replace(layers.target, widest=widest)
-    options = packing.depthwise_options(layer.window, s.channels[0], machine)
+    options = depthwise_options(layer.window, s.channels[0], machine)
     tile = options[random.int(0, len(options) - 1) if random.chance(0.5) else 0]
     if number % 3 == 1:  # the tile for all window sizes also runs a few fixed sizes
         tile = replace(tile, columns=0, stride=0)
@@ -161,7 +166,7 @@ MATMUL = """  static const tvmrt_matmul_f32_layer layer = {layer};
   return tvmrt_matmul_{driver}(&layer, &tiles, &data);"""
 
 
-def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
+def add_matmul(layers: Layers, number: int, kind: TileKind) -> None:
     """Add a matmul whose right operand is packed, row-major or column-major."""
     random, machine = layers.random, layers.target
     order = ("PACKED", "ROWS", "COLUMNS")[number % 3]
@@ -178,11 +183,11 @@ def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
     wider = random.one((0, 0, 0), (3, 5, 7))
     one_b = random.chance(0.3)
     depth = (k + 1) // 2 if kind.words_per_pair else k
-    sizes = packing.TileSizes(m, n, depth, replace(machine, widest=None), 0, kind)
+    sizes = TileSizes(m, n, depth, replace(machine, widest=None), 0, kind)
     tiles = tiles_of(layers, machine, sizes, True).without_single_row_tail(m)
     if exceeds_l1:
-        tiles = packing.choose_tiles(*sizes)
-        tiles = tiles.with_weight_streams(m, packing.MIN_STREAMED_BYTES, machine.registers)
+        tiles = choose_tiles(*sizes)
+        tiles = tiles.with_weight_streams(m, MIN_STREAMED_BYTES, machine.registers)
     b = random.normal(*((1, 1) if one_b else batch), k, n)
     stride_b = {"PACKED": 0, "ROWS": n + wider[1], "COLUMNS": k + wider[1]}[order]
     rows_b = {"ROWS": k, "COLUMNS": n}.get(order, 0)
@@ -218,7 +223,7 @@ def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
     layers.add(name, s, "\n".join(body), fields, arrays)
 
 
-def laid_b(b: np.ndarray, order: str, wider: int, tiles: packing.Tiles, kind) -> np.ndarray:
+def laid_b(b: np.ndarray, order: str, wider: int, tiles: Tiles, kind) -> np.ndarray:
     """Return the right operand as the kernel reads it, with NaN between its rows."""
     if order == "PACKED":
         return packing.pack_matmul(

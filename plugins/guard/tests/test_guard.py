@@ -157,7 +157,12 @@ def test_flips_are_counted_in_the_memory_that_a_network_has(onnx, operators, pla
     graph = helper.make_graph(nodes, "small", tensors[:1], tensors[1:], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, tmp_path / "small.onnx")
-    command = [sys.executable, PLUGIN / "tests" / "bench" / "inject.py", tmp_path / "small.onnx", "--json"]
+    command = [
+        sys.executable,
+        PLUGIN / "tests" / "bench" / "inject.py",
+        tmp_path / "small.onnx",
+        "--json",
+    ]
     done = subprocess.run(
         [*command, "--flips", "300", "--runs", "50"], capture_output=True, text=True, check=False
     )

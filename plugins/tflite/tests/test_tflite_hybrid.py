@@ -9,7 +9,7 @@ from compilers import Build
 from many_networks import STRICT, ManyNetworks
 from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
 
-from tvmrt.compiler.transform import optimize
+from tvmrt.compiler.transform.optimize import optimize
 from tvmrt.plugins.tflite.frontend import import_model
 
 pytest.importorskip("ai_edge_litert")

@@ -15,8 +15,8 @@ from tvmrt.compiler.codegen.options import Options
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.planner import plan_program
-from tvmrt.compiler.transform import expand_composed
+from tvmrt.compiler.planner.plan import plan_program
+from tvmrt.compiler.transform.expand_composed import expand_composed
 
 if TYPE_CHECKING:
     from tvmrt.contrib.graph_executor import GraphModule

@@ -22,7 +22,7 @@ from tvmrt.compiler.codegen.pool_options import with_io_in_pools
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
 from tvmrt.compiler.ir.program import ARENA, MemoryPool
-from tvmrt.compiler.planner import plan_program
+from tvmrt.compiler.planner.plan import plan_program
 from tvmrt.libinfo import find_include_path
 
 ROOT = Path(__file__).parents[3]

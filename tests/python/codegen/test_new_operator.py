@@ -17,7 +17,7 @@ from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.ir import Op, Trait, Weights
 from tvmrt.compiler.ir.contract import Contract
 from tvmrt.compiler.ir.op import Kernel, register
-from tvmrt.compiler.partition import partition
+from tvmrt.compiler.partition.partition import partition
 from tvmrt.compiler.transform.optimize import optimize
 from tvmrt.devices import Context, CSource, Device
 

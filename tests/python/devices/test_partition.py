@@ -14,7 +14,7 @@ import tvmrt
 from tvmrt import devices
 from tvmrt.compiler.devices.skeleton import write_skeleton
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.partition import partition
+from tvmrt.compiler.partition.partition import partition
 from tvmrt.devices import Context, Device
 
 X = np.random.default_rng(2).normal(size=(1, 4, 6, 6)).astype(np.float32)

@@ -15,8 +15,8 @@ import tvmrt
 from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.ir import Graph, regions_of
 from tvmrt.compiler.ir.verifier import verify
-from tvmrt.compiler.partition import partition
 from tvmrt.compiler.partition.merge_regions import merge, split_by_result
+from tvmrt.compiler.partition.partition import partition
 from tvmrt.devices import Context
 
 ONNX = {"add": "Add", "sub": "Sub", "mul": "Mul", "neg": "Neg", "abs": "Abs"}

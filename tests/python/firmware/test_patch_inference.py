@@ -13,7 +13,7 @@ from tvmrt.compiler.codegen.operators.patch_inference import (
     ColumnWindow,
     find_layer_columns,
 )
-from tvmrt.compiler.planner import live_bytes_of_steps
+from tvmrt.compiler.planner.plan import live_bytes_of_steps
 from tvmrt.compiler.planner.row_fusion_schedule import RowSources
 from tvmrt.compiler.planner.row_fusion_selection import (
     CORTEX_M,

@@ -18,7 +18,7 @@ from tvmrt.compiler.ir import Graph
 from tvmrt.compiler.ir.contract import ContractError
 from tvmrt.compiler.ir.custom import evaluate_graph
 from tvmrt.compiler.ir.verifier import print_graph
-from tvmrt.compiler.transform import optimize
+from tvmrt.compiler.transform.optimize import optimize
 from tvmrt.error import TVMError
 
 PARTS = 16

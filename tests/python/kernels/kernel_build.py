@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from tvmrt.compiler.codegen.c.formatting import break_lines
-from tvmrt.compiler.codegen.window import packing_f32 as packing
+from tvmrt.compiler.codegen.window.depthwise_tile_f32 import DepthwiseTile
+from tvmrt.compiler.codegen.window.tiles_f32 import Tiles
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -77,7 +78,7 @@ class Machine:
     splits_wide: bool = False
 
 
-def unique_definitions(tiles: Iterable[packing.Tiles | packing.DepthwiseTile]) -> list[str]:
+def unique_definitions(tiles: Iterable[Tiles | DepthwiseTile]) -> list[str]:
     """Return the definitions that a file with these layers needs, each once, in a stable order."""
     return sorted({str(one) for each in tiles for one in each.definitions()})
 

@@ -11,10 +11,11 @@ import pytest
 
 from tvmrt.compiler.codegen.c.formatting import break_lines
 from tvmrt.compiler.codegen.window import packing_f32
+from tvmrt.compiler.codegen.window.tiles_f32 import Tiles
 
 HIDDEN, BATCH, STEPS = 40, 2, 9
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
-TILES = packing_f32.Tiles(4, 2, (2, 1))  # 5 blocks of 8 units: the helper has the last two
+TILES = Tiles(4, 2, (2, 1))  # 5 blocks of 8 units: the helper has the last two
 JOB = ("x", "r", "bias", "lengths", "y", "h", "c", "sums")
 
 SOURCE = r"""

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 
 import tvmrt
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.transform import optimize
+from tvmrt.compiler.transform.optimize import optimize
 
 optimize_module = importlib.import_module("tvmrt.compiler.transform.optimize")
 REWRITES = ("prune-channels", "fold-pad", "fold-pad-again", "crop-windows")

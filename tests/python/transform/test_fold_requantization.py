@@ -9,7 +9,7 @@ from tvmrt.compiler.codegen.builder import build_program
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
 from tvmrt.compiler.ir.requantization import requantize
-from tvmrt.compiler.transform import fold_requantization
+from tvmrt.compiler.transform.fold_requantization import fold_requantization
 
 pytestmark = pytest.mark.slow
 CHANNELS = 6

@@ -22,18 +22,16 @@ from tvmrt.compiler.export.dump import print_program
 from tvmrt.compiler.ir.custom import evaluate_graph
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.compiler.ir.verifier import print_graph, verify
-from tvmrt.compiler.partition import partition
-from tvmrt.compiler.planner import plan_program
-from tvmrt.compiler.transform import (
-    fold_requantization,
-    fold_sign_change,
-    merge_sibling_convs,
-    nest_concats,
-)
+from tvmrt.compiler.partition.partition import partition
+from tvmrt.compiler.planner.plan import plan_program
 from tvmrt.compiler.transform.conv_transpose_to_conv import conv_transpose_to_conv
 from tvmrt.compiler.transform.fixed_point_requantize import to_fixed_point
 from tvmrt.compiler.transform.float_sums import sums_in_float
+from tvmrt.compiler.transform.fold_requantization import fold_requantization
+from tvmrt.compiler.transform.fold_sign_change import fold_sign_change
+from tvmrt.compiler.transform.merge_sibling_convs import merge_sibling_convs
 from tvmrt.compiler.transform.move_quantize import move_conversions
+from tvmrt.compiler.transform.nest_concats import nest_concats
 from tvmrt.compiler.transform.optimize import PASSES, optimize
 from tvmrt.devices import Context, CSource, Device
 

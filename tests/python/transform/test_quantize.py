@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.transform import optimize
+from tvmrt.compiler.transform.optimize import optimize
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
 from quant_case import Net

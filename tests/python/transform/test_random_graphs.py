@@ -16,8 +16,9 @@ from tvmrt.compiler.ir import Builder, Graph, Node, TensorType, Value
 from tvmrt.compiler.ir.custom import evaluate_graph
 from tvmrt.compiler.ir.dtype import DTYPES
 from tvmrt.compiler.ir.verifier import verify
-from tvmrt.compiler.transform import merge_sibling_convs, nest_concats
+from tvmrt.compiler.transform.merge_sibling_convs import merge_sibling_convs
 from tvmrt.compiler.transform.move_quantize import move_conversions
+from tvmrt.compiler.transform.nest_concats import nest_concats
 from tvmrt.compiler.transform.optimize import PASSES
 
 GRAPHS = 200  # of each pass

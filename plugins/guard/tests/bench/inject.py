@@ -1,7 +1,8 @@
 """Inject bit flips into guarded networks; print the detection rate, false alarms and costs.
 
-    python plugins/guard/tests/bench/inject.py NET.onnx [NET.onnx ...] [--guard idle] [--flips 10000]
-        [--runs 1000] [--seed 1] [--sections host crt cortex-m4 riscv32] [--cost cortex-m4] [--json]
+    python plugins/guard/tests/bench/inject.py NET.onnx [NET.onnx ...] [--guard idle]
+        [--flips 10000] [--runs 1000] [--seed 1] [--sections host crt cortex-m4 riscv32]
+        [--cost cortex-m4] [--json]
 
 Flips are injected into the network's C on this machine: half of them into the weights before a run,
 half into the workspace between two operators; all into one of them if the network lacks the other.

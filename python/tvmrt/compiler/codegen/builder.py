@@ -43,7 +43,8 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.planner import place_in_sequence, plan_program
+from tvmrt.compiler.planner.plan import plan_program
+from tvmrt.compiler.planner.run_plan import place_in_sequence
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, Union
 
 from tvmrt.compiler.ir import Node, Strided, Value, get_op
 from tvmrt.compiler.ir.program import (
-    ANY,
     CHANNELS_LAST,
     DENSE,
     Access,
@@ -149,19 +148,3 @@ def in_place_pair(step: Step, operand: Value) -> list[tuple[int, int]]:
     """Return the in-place pair of an operand and the first result if their layouts are equal."""
     i = step.read_values.index(operand)
     return [(i, 0)] if same_offsets(step.reads[i].at, step.writes[0].at) else []
-
-
-__all__ = [
-    "ANY",
-    "DENSE",
-    "Demand",
-    "ImageLowering",
-    "Lowering",
-    "ResultLayout",
-    "Scratch",
-    "has_lowering",
-    "in_place_pair",
-    "lowering_for",
-    "lowers",
-    "same_offsets",
-]

@@ -15,7 +15,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import VIEW, Graph, Node, Value, constant, get_op
 from tvmrt.compiler.ir.program import ARENA, Program, Step
-from tvmrt.compiler.planner import live_bytes_of_steps
+from tvmrt.compiler.planner.plan import live_bytes_of_steps
 
 from . import builder
 from .target import Target

@@ -18,7 +18,7 @@ from tvmrt.compiler.ir.program import (
 )
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.ir.sizes import upper_bound
-from tvmrt.compiler.planner import live_bytes_of_steps, plan_program
+from tvmrt.compiler.planner.plan import live_bytes_of_steps, plan_program
 from tvmrt.compiler.planner.row_fusion_schedule import (
     OUTSIDE,
     ChainPlan,

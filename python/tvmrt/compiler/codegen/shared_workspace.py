@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tvmrt.compiler.ir.program import MemoryPool, Program
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.planner import plan_program, share_memory
+from tvmrt.compiler.planner.plan import plan_program, share_memory
 from tvmrt.option_syntax import Unquoted, option
 
 from . import pool_options

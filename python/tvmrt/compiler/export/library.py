@@ -20,7 +20,7 @@ from tvmrt.compiler.codegen.options import Options, Sources
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.program import Program
-from tvmrt.compiler.partition import Partition
+from tvmrt.compiler.partition.partition import Partition
 from tvmrt.error import warn
 from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import option, options

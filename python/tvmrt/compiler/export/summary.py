@@ -13,7 +13,8 @@ from tvmrt.compiler.ir.reduced_precision import ReducedPrecision, WeightQuantiza
 from tvmrt.compiler.ir.sizes import Extent, SymInt, expected_size, extent_text
 from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.compiler.ir.winograd import WinogradConversion
-from tvmrt.compiler.partition import BoundaryTensor, NodeAssignment, RegionSummary, boundary_tensors
+from tvmrt.compiler.partition.boundary_tensors import boundary_tensors
+from tvmrt.compiler.partition.report import BoundaryTensor, NodeAssignment, RegionSummary
 from tvmrt.compiler.planner.lifetime import lifetimes
 
 

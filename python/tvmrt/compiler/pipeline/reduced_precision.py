@@ -15,15 +15,12 @@ from tvmrt.compiler.ir.reduced_precision import (
     WeightQuantization,
 )
 from tvmrt.compiler.ir.winograd import WinogradConversion
-from tvmrt.compiler.partition import LayerErrors, Reducer
+from tvmrt.compiler.partition.layer_errors import LayerErrors
+from tvmrt.compiler.partition.precision import Reducer
 from tvmrt.compiler.request import Request
-from tvmrt.compiler.transform import (
-    MIN_WEIGHTS,
-    quantize_weights,
-    reduce_matmul_precision,
-    to_winograd,
-    to_winograd_within_limits,
-)
+from tvmrt.compiler.transform.quantize_weights import MIN_WEIGHTS, quantize_weights
+from tvmrt.compiler.transform.reduce_matmul_precision import reduce_matmul_precision
+from tvmrt.compiler.transform.winograd import to_winograd, to_winograd_within_limits
 from tvmrt.error import UnsupportedError, warn
 from tvmrt.option_syntax import option
 

@@ -34,20 +34,18 @@ from tvmrt.compiler.ir.program import MemoryPool, Program
 from tvmrt.compiler.ir.quantized import add_quantization
 from tvmrt.compiler.ir.sizes import symbols_of
 from tvmrt.compiler.ir.state import carried_values
-from tvmrt.compiler.partition import Partition, partition
+from tvmrt.compiler.partition.partition import Partition, partition
 from tvmrt.compiler.provenance import provenance_of
 from tvmrt.compiler.request import Request
-from tvmrt.compiler.transform import (
-    expand_composed,
-    fold_requantization,
-    fold_sign_change,
-    infer_layouts,
-    merge_sibling_convs,
-    nest_concats,
-    optimize,
-    sums_in_float,
-    to_fixed_point,
-)
+from tvmrt.compiler.transform.expand_composed import expand_composed
+from tvmrt.compiler.transform.fixed_point_requantize import to_fixed_point
+from tvmrt.compiler.transform.float_sums import sums_in_float
+from tvmrt.compiler.transform.fold_requantization import fold_requantization
+from tvmrt.compiler.transform.fold_sign_change import fold_sign_change
+from tvmrt.compiler.transform.layout_inference import infer_layouts
+from tvmrt.compiler.transform.merge_sibling_convs import merge_sibling_convs
+from tvmrt.compiler.transform.nest_concats import nest_concats
+from tvmrt.compiler.transform.optimize import optimize
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option, options
 

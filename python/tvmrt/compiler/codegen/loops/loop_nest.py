@@ -15,9 +15,10 @@ from tvmrt.compiler.ir.program import Access, Step
 from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
+from ...ir.program import ANY
 from ..c.formatting import GAP, byte_size, call, plus, times
 from ..c.writer import FunctionWriter
-from ..lowering import ANY, ResultLayout, lowers, same_offsets
+from ..lowering import ResultLayout, lowers, same_offsets
 from ..lowering_protocols import RowFusable
 from .pointwise import has_moderate_angle_form, print_pointwise_chain, scalar_literal
 from .row_fusion_layers import elementwise_row_layer, single_row_step

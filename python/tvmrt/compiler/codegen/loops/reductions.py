@@ -14,10 +14,11 @@ from tvmrt.compiler.ir.sizes import symbols_of, upper_bound
 from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
+from ...ir.program import ANY
 from ..c.formatting import GAP
 from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
-from ..lowering import ANY, ResultLayout, Scratch, lowers
+from ..lowering import ResultLayout, Scratch, lowers
 from ..lowering_protocols import RowFusable
 from .loop_nest import (
     PARALLEL_ELEMENTS,

@@ -6,10 +6,11 @@ from tvmrt.compiler.ir import Strided, Value
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.sizes import sym_max
 
+from ...ir.program import ANY
 from ..c.formatting import plus
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import Loop, emit_nest, index, merge_loops
-from ..lowering import ANY, Lowering, ResultLayout, Scratch, lowers
+from ..lowering import Lowering, ResultLayout, Scratch, lowers
 
 
 def strides_without_axis(at: Strided, axis: int, keep: bool) -> tuple[int, ...]:

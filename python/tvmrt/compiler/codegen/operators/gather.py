@@ -11,11 +11,12 @@ from tvmrt.compiler.ir import Node, Value
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.sizes import Extent, SymInt, lower_bound, symbols_of
 
+from ...ir.program import ANY, DENSE
 from ..c.formatting import GAP, call, plus, times
 from ..c.inputs import value_layout, value_pointer
 from ..c.writer import FunctionWriter, error_location
 from ..loops.loop_nest import emit_nest, index, max_iterations, merge_loops
-from ..lowering import ANY, DENSE, Lowering, lowers
+from ..lowering import Lowering, lowers
 from ..window.packing_f32 import PackedMatrix
 from .strided_block import StridedBlock
 

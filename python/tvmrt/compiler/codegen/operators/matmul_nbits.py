@@ -15,7 +15,7 @@ from ..c.initializers import float_literal, print_layer, print_tiles
 from ..c.inputs import input_pointers
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, Scratch, lowers
-from ..window import packing_f32 as packing
+from ..window.tiles_f32 import Tiles, choose_tiles
 
 # constants of op/matmul_nbits_vnni.h
 DIGIT_ROWS, DIGIT_MR, DIGIT_COLUMNS, DIGIT_UNIT, DIGIT_CHUNK = 192, 6, 32, 128, 8
@@ -39,13 +39,13 @@ class MatMulNBitsLowering(Lowering):
             and upper_bound(self.node.output.shape[0]) >= PANEL_ROWS
         )
 
-    def _tiles(self) -> packing.Tiles | None:
+    def _tiles(self) -> Tiles | None:
         """Return the register tiles if there are enough rows for widened panels, else None."""
         if not self._has_panels:
             return None
         # panels are packed at run time, so their order does not depend on other ISA levels
         alone = replace(self.target, widest=None)
-        return packing.choose_tiles(*self.node.output.shape, self.node.inputs[0].shape[1], alone)
+        return choose_tiles(*self.node.output.shape, self.node.inputs[0].shape[1], alone)
 
     def _digits(self) -> int:
         """Return the bytes per element of x in integer arithmetic; 0: many rows are multiplied in

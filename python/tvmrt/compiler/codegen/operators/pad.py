@@ -7,12 +7,13 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 
+from ...ir.program import ANY
 from ..c.formatting import plus, times
 from ..c.inputs import value_layout, value_pointer
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import index, merge_loops, open_loops
 from ..loops.pointwise import scalar_literal
-from ..lowering import ANY, Lowering, ResultLayout, lowers
+from ..lowering import Lowering, ResultLayout, lowers
 from .strided_block import StridedBlock
 
 

@@ -9,6 +9,7 @@ from tvmrt.compiler.ir.program import Step, pixel_stride
 from tvmrt.compiler.ir.sizes import Extent, SymInt, symbols_of, upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
+from ...ir.program import ANY
 from ..c.formatting import LINE, call, plus, wrap
 from ..c.initializers import (
     float_literal,
@@ -30,7 +31,7 @@ from ..loops.row_fusion_layers import (
     single_row_step,
     with_accumulators,
 )
-from ..lowering import ANY, ImageLowering, ResultLayout, lowers, same_offsets
+from ..lowering import ImageLowering, ResultLayout, lowers, same_offsets
 from ..lowering_protocols import RowFusable
 from ..target import Target
 from ..window.boards import board_lowering

@@ -19,6 +19,7 @@ from ..c.writer import FunctionWriter
 from ..lowering import Lowering, ResultLayout, Scratch, lowers
 from ..window import packing_f32 as packing
 from ..window.first_run_packing import print_pack_once
+from ..window.tiles_f32 import Tiles, VectorMachine, choose_tiles
 
 # Members of a job in the order of the struct.
 JOB = (
@@ -76,7 +77,7 @@ class RecurrentLowering(Lowering):
         shared = (8 * self.batch * self.hidden * 4,) if self._is_shared(tiles) else ()
         return Scratch(self._packed_bytes(tiles) + accumulators, shared)
 
-    def _packed_bytes(self, tiles: packing.Tiles) -> int:
+    def _packed_bytes(self, tiles: Tiles) -> int:
         """Return the scratch bytes, before the accumulators, of operands packed at run time."""
         floats = 0 if self._is_packed() else self._packed_floats(tiles, self.matmuls)
         bias = self.hidden_bias()
@@ -89,20 +90,20 @@ class RecurrentLowering(Lowering):
         not those of a region's fallback, which the library already stores for the device."""
         return self.node.inputs[1].is_constant and not self.node.inputs[1].keeps_layout
 
-    def _packed_floats(self, tiles: packing.Tiles, matmuls: Sequence[tuple[int, ...]]) -> int:
+    def _packed_floats(self, tiles: Tiles, matmuls: Sequence[tuple[int, ...]]) -> int:
         rows = (round_up(len(gates) * self.hidden, tiles.packed) for gates in matmuls)
         return sum(rows) * self.hidden
 
-    def _bias_floats(self, tiles: packing.Tiles) -> int:
+    def _bias_floats(self, tiles: Tiles) -> int:
         return round_up(self.gates * self.hidden, tiles.packed)
 
     def hidden_bias(self) -> Value | None:
         """Return the bias that is added to the recurrent matmul."""
         return None
 
-    def tiles(self, step: Step) -> packing.Tiles:
+    def tiles(self, step: Step) -> Tiles:
         columns = self.gates * self.hidden
-        tiles = packing.choose_tiles(self.batch, columns, self.hidden, self.target)
+        tiles = choose_tiles(self.batch, columns, self.hidden, self.target)
         if self.batch != 1:
             return tiles
         return _narrow_tiles(tiles, columns, self.target.widest or self.target)
@@ -141,7 +142,7 @@ class RecurrentLowering(Lowering):
             kernel += "_shared"
         f.result(call(kernel, f"&{layer}", f"&{registers}", "&job", *self.extra_arguments()))
 
-    def _is_shared(self, tiles: packing.Tiles) -> bool:
+    def _is_shared(self, tiles: Tiles) -> bool:
         """Return whether two threads share the units of each step: each has whole tiles."""
         blocks, tail = divmod(self.hidden, tiles.block)
         if symbols_of(self.batch) or len(self.matmuls) > 1 or tail or blocks < 2:
@@ -163,7 +164,7 @@ class RecurrentLowering(Lowering):
         """Return the arguments of the kernel after the job."""
         return []
 
-    def job(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> dict[str, str]:
+    def job(self, step: Step, f: FunctionWriter, tiles: Tiles) -> dict[str, str]:
         """Return the members of the job that are not NULL."""
         x = step.read_values.index(self.node.inputs[0])
         return {
@@ -175,7 +176,7 @@ class RecurrentLowering(Lowering):
             "sums": _floats(f, self._packed_bytes(tiles) // 4),
         }
 
-    def _print_layer(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> str:
+    def _print_layer(self, step: Step, f: FunctionWriter, tiles: Tiles) -> str:
         x = step.reads[step.read_values.index(self.node.inputs[0])].at
         y = step.writes[0].at
         return print_layer(
@@ -194,7 +195,7 @@ class RecurrentLowering(Lowering):
             },
         )
 
-    def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
+    def packed(self, f: FunctionWriter, tiles: Tiles, gates: Sequence[int]) -> str:
         """Return the packed recurrence weights of some gates."""
         if not self._is_packed():
             return self._packed_at_run_time(f, tiles, tuple(gates))
@@ -202,9 +203,7 @@ class RecurrentLowering(Lowering):
         matrix = r[list(gates)].reshape(-1, self.hidden).T
         return f.constant("r_hidden" if gates == [2] else "r", packing.pack_matmul(matrix, tiles))
 
-    def _packed_at_run_time(
-        self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]
-    ) -> str:
+    def _packed_at_run_time(self, f: FunctionWriter, tiles: Tiles, gates: tuple[int, ...]) -> str:
         """Print code that packs recurrence weights into scratch; constants are packed once."""
         matmul = self.matmuls.index(gates)
         offset = _floats(f, self._packed_floats(tiles, self.matmuls[:matmul]))
@@ -299,9 +298,7 @@ class RnnLowering(RecurrentLowering):
         }
 
 
-def _narrow_tiles(
-    tiles: packing.Tiles, columns: int, widest: packing.VectorMachine
-) -> packing.Tiles:
+def _narrow_tiles(tiles: Tiles, columns: int, widest: VectorMachine) -> Tiles:
     """Return tiles that read blocks of NARROW_COLUMNS, if the widest ISA level has wide ones.
 
     Reading the weights from the L2 cache limits a batch of one: four vectors of 16 lanes read them

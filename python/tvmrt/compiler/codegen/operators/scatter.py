@@ -9,11 +9,12 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 
+from ...ir.program import ANY, DENSE
 from ..c.formatting import byte_size, plus, times
 from ..c.inputs import value_layout, value_pointer
 from ..c.writer import FunctionWriter, error_location
 from ..loops.loop_nest import index, merge_loops, open_loops
-from ..lowering import ANY, DENSE, Lowering, in_place_pair, lowers
+from ..lowering import Lowering, in_place_pair, lowers
 from .gather import IndexTuples, dense_strides, index_operand, print_checked_index
 from .strided_block import StridedBlock
 

@@ -21,11 +21,12 @@ from tvmrt.compiler.ir.program import (
 from tvmrt.compiler.ir.reduced_precision import is_reduced
 from tvmrt.compiler.ir.sizes import symbols_of
 
+from ...ir.program import ANY
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT, DepthFirstLayer, Window
 from ..kernel_features import BOARD_KERNELS, NCHW_CONVOLUTIONS
-from ..lowering import ANY, ImageLowering, Scratch, in_place_pair, lowers
+from ..lowering import ImageLowering, Scratch, in_place_pair, lowers
 from ..lowering_protocols import DepthFirstFusable
 from ..target import Target
 from . import packing_f32 as packing
@@ -35,10 +36,13 @@ from .boards.kernel import MicroKernel
 from .boards.layer_f32 import MicroLayerF32
 from .boards.shape import MicroShape
 from .depth_first_plan import can_tile_depth_first
+from .depthwise_tile_f32 import DepthwiseTile, choose_depthwise
 from .epilogue import Epilogue, emit_row_epilogue, residual_fits, split_epilogue
 from .epilogue_operands import fits_rows
 from .first_run_packing import print_pack_once
 from .layer_f32 import LayerF32
+from .tile_kinds import F32, TileKind, bf16_kind
+from .tiles_f32 import Tiles, choose_tiles
 
 BOARD_STRUCT = "tvmrt_micro_conv_f32"
 MAX_NCHW_CHANNELS = 4  # maximum channels of NCHW input that a layer reads directly
@@ -89,21 +93,21 @@ class TiledLayer:
 
     kernel: str
     layer: LayerF32
-    tiles: packing.Tiles | packing.DepthwiseTile
+    tiles: Tiles | DepthwiseTile
     pack: Callable[[np.ndarray], np.ndarray]
     bias: np.ndarray
 
 
-def tile_kind(node: Node, target: Target) -> packing.TileKind:
+def tile_kind(node: Node, target: Target) -> TileKind:
     """Return the kind of the tiles that compute a convolution or matmul."""
-    return packing.bf16_kind(target) if is_reduced(node) else packing.F32
+    return bf16_kind(target) if is_reduced(node) else F32
 
 
 class ConvolutionLowering(ChannelsLastLowering):
     """Convolutions with constant weights and bias."""
 
     @property
-    def kind(self) -> packing.TileKind:
+    def kind(self) -> TileKind:
         return tile_kind(self.node, self.target)
 
     def operands(self) -> list[Value]:
@@ -193,7 +197,7 @@ class ConvolutionLowering(ChannelsLastLowering):
     def _weights(
         self,
         f: FunctionWriter,
-        tiles: packing.Tiles | packing.DepthwiseTile,
+        tiles: Tiles | DepthwiseTile,
         pack: Callable[[np.ndarray], np.ndarray],
     ) -> str:
         """Return the pointer to packed weights."""
@@ -205,7 +209,7 @@ class ConvolutionLowering(ChannelsLastLowering):
 
 
 def conv_layer(
-    window: Window, in_channels: int, out_channels: int, groups: int, kind: packing.TileKind
+    window: Window, in_channels: int, out_channels: int, groups: int, kind: TileKind
 ) -> LayerF32:
     """Return a dense layer for tiles of ``kind``; channel arguments count all groups."""
     if kind.words_per_pair:
@@ -213,7 +217,7 @@ def conv_layer(
     return LayerF32.conv(window, in_channels, out_channels, groups)
 
 
-def conv_kernel(kind: packing.TileKind) -> str:
+def conv_kernel(kind: TileKind) -> str:
     """Return the name of the kernel for such tiles, and of its header."""
     return f"conv_{kind.driver}"
 
@@ -382,19 +386,19 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
     def _dense_tiled(self, step: Step) -> TiledLayer:
         groups, layer = self.node.attrs["groups"], self.layer(step)
         sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
-        tiles = packing.choose_tiles(*sizes, self.target, layer.pixel_step, self.kind)
+        tiles = choose_tiles(*sizes, self.target, layer.pixel_step, self.kind)
         pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
         return TiledLayer(conv_kernel(self.kind), layer, tiles, pack, bias)
 
-    def _pack(self, weights: np.ndarray, tiles: packing.Tiles, groups: int) -> np.ndarray:
+    def _pack(self, weights: np.ndarray, tiles: Tiles, groups: int) -> np.ndarray:
         if self.kind.words_per_pair:
             weights = packing.to_bf16_pairs(weights, 1)
         return packing.pack_conv(weights, tiles, groups)
 
     def _depthwise_tiled(self, step: Step) -> TiledLayer:
         w, layer = self.node.inputs[1], self.layer(step)
-        tile = packing.choose_depthwise(layer.window, w.shape[0], self.target)
+        tile = choose_depthwise(layer.window, w.shape[0], self.target)
         pack = partial(packing.pack_depthwise, lanes=tile.packed)
         bias = packing.pad_channels(self.bias(), tile.packed)
         return TiledLayer("depthwise_f32", layer, tile, pack, bias)

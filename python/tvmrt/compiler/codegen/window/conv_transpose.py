@@ -12,6 +12,7 @@ from ..lowering import lowers
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, TiledLayer
 from .layer_f32 import LayerF32
+from .tiles_f32 import choose_tiles, phase_pixels
 
 
 @lowers("conv_transpose")
@@ -35,9 +36,9 @@ class ConvTransposeLowering(ConvolutionLowering):
 
     def tiled(self, step: Step) -> TiledLayer:
         groups, layer = self.node.attrs["groups"], self.layer(step)
-        rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
+        rows = phase_pixels(layer.window.out[2], layer.window.stride[2])
         sizes = (rows, layer.out_channels, layer.weights)
-        tiles = packing.choose_tiles(*sizes, self.target, kind=self.kind)
+        tiles = choose_tiles(*sizes, self.target, kind=self.kind)
         pairs = bool(self.kind.words_per_pair)
         pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups, pairs=pairs)
         bias = packing.pack_bias(self.bias(), tiles, groups)

@@ -11,12 +11,13 @@ from tvmrt.compiler.ir.reduced_precision import is_reduced
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.sizes import SymInt, is_unbounded, upper_bound
 
+from ...ir.program import ANY
 from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, SHARED_TAIL
 from ..loops.loop_nest import Loop, index, merge_loops, open_loops
-from ..lowering import ANY, Lowering, ResultLayout, Scratch, in_place_pair, lowers
+from ..lowering import Lowering, ResultLayout, Scratch, in_place_pair, lowers
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
 from .boards.layer_f32 import MicroLayerF32
@@ -24,6 +25,8 @@ from .boards.shape import MicroShape
 from .conv import conv_kernel, conv_layer, print_board, print_data_f32, tile_kind, weights_text
 from .epilogue import emit_row_epilogue, split_epilogue
 from .epilogue_operands import fits_rows
+from .tile_kinds import TileKind
+from .tiles_f32 import Tiles, choose_tiles
 
 BF16_BYTES = 64 << 10  # of rows that are rounded at a time
 
@@ -129,7 +132,7 @@ class _MatMulPlan:
         return is_reduced(self.node)
 
     @property
-    def kind(self) -> packing.TileKind:
+    def kind(self) -> TileKind:
         return tile_kind(self.node, self.target)
 
     @property
@@ -180,10 +183,10 @@ class _MatMulPlan:
         """Whether it is computed as a 1 x 1 convolution, for all rows at once."""
         return self.is_packed and not self.batches
 
-    def _tiles(self) -> packing.Tiles:
+    def _tiles(self) -> Tiles:
         machine = self.target if self.is_pointwise_conv else replace(self.target, widest=None)
         sizes = (self.row.extent, self.n, self.depth)
-        tiles = packing.choose_tiles(*sizes, machine, kind=self.kind)
+        tiles = choose_tiles(*sizes, machine, kind=self.kind)
         if not SHARED_TAIL.of(self.target) or self.target.fixed_order:
             return tiles
         rows, tiles = self.row.extent, tiles.without_single_row_tail(self.row.extent)

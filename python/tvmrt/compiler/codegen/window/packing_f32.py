@@ -1,7 +1,5 @@
 """Packing of weights and biases for the float kernels (``include/tvm/runtime/kernels``), in numpy.
-
-The tiles come from ``tiles_f32`` and ``depthwise_tile_f32``; their names are re-exported here.
-"""
+The tiles come from ``tiles_f32`` and ``depthwise_tile_f32``."""
 
 from __future__ import annotations
 
@@ -11,48 +9,7 @@ import numpy as np
 
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
-from .depthwise_tile_f32 import DepthwiseTile, choose_depthwise, depthwise_options
-from .tile_definitions import TileDefinition, merge_remainder_tiles
-from .tile_kinds import F32, TileKind, bf16_kind
-from .tiles_f32 import (
-    MIN_STREAMED_BYTES,
-    Tiles,
-    TileSizes,
-    VectorMachine,
-    available_tiles,
-    choose_tiles,
-    phase_pixels,
-    splits_wide,
-)
-
-__all__ = [
-    "F32",
-    "MIN_STREAMED_BYTES",
-    "DepthwiseTile",
-    "PackedMatrix",
-    "PackingOrder",
-    "TileDefinition",
-    "TileKind",
-    "TileSizes",
-    "Tiles",
-    "VectorMachine",
-    "bf16_kind",
-    "choose_depthwise",
-    "choose_tiles",
-    "depthwise_options",
-    "merge_remainder_tiles",
-    "pack_bias",
-    "pack_conv",
-    "pack_conv_transpose",
-    "pack_depthwise",
-    "pack_matmul",
-    "pad_channels",
-    "phase_pixels",
-    "round_bf16",
-    "splits_wide",
-    "available_tiles",
-    "to_bf16_pairs",
-]  # fmt: skip
+from .tiles_f32 import Tiles
 
 
 def round_bf16(values: np.ndarray) -> np.ndarray:

@@ -22,12 +22,13 @@ from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 
+from ...ir.program import ANY, DENSE
 from ..c.formatting import GAP
 from ..c.initializers import PARALLEL_WORK, print_static, print_tensors, share_layer
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, DUAL_ISSUE, HELIUM
-from ..lowering import ANY, DENSE, ResultLayout, Scratch, lowers, same_offsets
+from ..lowering import ResultLayout, Scratch, lowers, same_offsets
 from ..target import Target
 from .boards.board_lowering import BoardLowering
 from .boards.channel_groups import (

@@ -22,6 +22,7 @@ from ..lowering import Scratch, lowers
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, print_data_f32
 from .epilogue import emit_row_epilogue
+from .tiles_f32 import Tiles, VectorMachine, choose_tiles
 
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter
@@ -38,7 +39,7 @@ class WinogradLayer:
     size: int
     in_channels: int
     out_channels: int
-    tiles: packing.Tiles
+    tiles: Tiles
 
     @classmethod
     def of(
@@ -46,14 +47,14 @@ class WinogradLayer:
         window: Window,
         size: int,
         channels: tuple[int, int],
-        machine: packing.VectorMachine,
+        machine: VectorMachine,
     ) -> WinogradLayer:
         """Return the layer of ``channels``, (in, out), with the machine's best matmul tiles."""
         ins, outs = channels
         winograd_tiles = (
             window.batch * ceil_div(window.out[1], size) * ceil_div(window.out[2], size)
         )
-        tiles = packing.choose_tiles(winograd_tiles, outs, ins, machine)
+        tiles = choose_tiles(winograd_tiles, outs, ins, machine)
         return cls(window, size, ins, outs, tiles)
 
     @property
