@@ -115,7 +115,7 @@ TARGET = (
     {
         "python/tvmrt/compiler/codegen/target.py": [
             ('    "cortex-m33": (', '    "cortex-m99": ("-mcpu=cortex-m4", "-mthumb"),\n'),
-            ('    "cortex-m33": {"dsp"}', '    "cortex-m99": {"dsp"},\n'),
+            ('    "cortex-m55": {"dsp", "mve"}', '    "cortex-m99": {"dsp"},\n'),
         ]
     },
     """
