@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
+from tvmrt.compiler.codegen.window import packing_f32 as packing
 from tvmrt.compiler.codegen.window.tile_kinds import BF16_AMX
-
-packing = kb.packing
+from tvmrt.compiler.codegen.window.tiles_f32 import choose_tiles
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ packing = kb.packing
 )
 def test_amx_tiles_of_a_row_are_equally_full(pixels, widths) -> None:
     machine = kb.Machine(16, 32, 1 << 20)
-    assert packing.choose_tiles(pixels, 64, 256, machine, kind=BF16_AMX).widths == widths
+    assert choose_tiles(pixels, 64, 256, machine, kind=BF16_AMX).widths == widths
 
 
 def test_weights_are_rounded_to_the_nearest_halfway_to_even() -> None:

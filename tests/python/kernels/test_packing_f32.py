@@ -8,9 +8,10 @@ import pytest
 
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.codegen.window import packing_f32 as packing
+from tvmrt.compiler.codegen.window.tile_definitions import TileDefinition, merge_remainder_tiles
+from tvmrt.compiler.codegen.window.tiles_f32 import MIN_STREAMED_BYTES, Tiles, choose_tiles
 from tvmrt.compiler.ir.sizes import Symbol
-
-packing = kb.packing
 
 MACHINES = {
     "avx512": kb.Machine(16, 32, 1 << 20),
@@ -23,7 +24,7 @@ MACHINES = {
 
 def test_pack_conv_is_the_example_of_tile_f32() -> None:
     w = np.array([100, 200, 300])[:, None, None, None] + np.array([[0, 1], [10, 11]])[:, None]
-    packed = packing.pack_conv(w, packing.Tiles(2, 1, (1,)))
+    packed = packing.pack_conv(w, Tiles(2, 1, (1,)))
     block0 = [100, 200, 110, 210, 101, 201, 111, 211]
     block1 = [300, 0, 310, 0, 301, 0, 311, 0]
     np.testing.assert_array_equal(packed, block0 + block1)
@@ -32,7 +33,7 @@ def test_pack_conv_is_the_example_of_tile_f32() -> None:
 def test_pack_conv_is_the_example_of_conv_f32() -> None:
     w = np.zeros((64, 64, 3, 3), np.float32)
     w[40, 5, 1, 2] = 7
-    packed = packing.pack_conv(w, packing.Tiles(16, 2, (14,)))
+    packed = packing.pack_conv(w, Tiles(16, 2, (14,)))
     assert np.flatnonzero(packed).tolist() == [1 * 18432 + ((1 * 3 + 2) * 64 + 5) * 32 + 8]
 
 
@@ -46,12 +47,12 @@ def test_pack_depthwise_is_the_example_of_its_header() -> None:
 
 def test_pack_matmul_is_the_example_of_its_header() -> None:
     b = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
-    packed = packing.pack_matmul(b, packing.Tiles(2, 1, (1,)))
+    packed = packing.pack_matmul(b, Tiles(2, 1, (1,)))
     np.testing.assert_array_equal(packed, [1, 2, 4, 5, 3, 0, 6, 0])
 
 
 def test_pack_bias_pads_each_group() -> None:
-    packed = packing.pack_bias(np.arange(1, 7), packing.Tiles(2, 2, (1,)), groups=2)
+    packed = packing.pack_bias(np.arange(1, 7), Tiles(2, 2, (1,)), groups=2)
     np.testing.assert_array_equal(packed, [1, 2, 3, 0, 4, 5, 6, 0])
 
 
@@ -61,7 +62,7 @@ def test_pack_bias_pads_each_group() -> None:
 def test_widths_cover_every_row_within_the_registers(
     pixels: int | tuple[int, ...], channels: int, machine: kb.Machine
 ) -> None:
-    tiles = packing.choose_tiles(pixels, channels, 72, machine)
+    tiles = choose_tiles(pixels, channels, 72, machine)
     assert 1 <= len(tiles.widths) <= 4
     assert list(tiles.widths) == sorted(tiles.widths, reverse=True)
     for row in (pixels,) if isinstance(pixels, int) else pixels:
@@ -78,14 +79,14 @@ def test_widths_cover_every_row_within_the_registers(
 def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) -> None:
     """Rows of any batch and image size use a bounded number of tile functions."""
     size = Symbol("n", 1, batch, "n_n").extent
-    tiles = packing.choose_tiles(size * columns, 64, 72, machine)
+    tiles = choose_tiles(size * columns, 64, 72, machine)
     assert 1 <= len(tiles.widths) <= 4
     for row in range(columns, batch * columns + 1, columns):
         tail = row
         for width in tiles.widths:
             tail %= width
         assert tail == 0
-    still = packing.choose_tiles(columns * 6, 64, 72, machine)
+    still = choose_tiles(columns * 6, 64, 72, machine)
     if not columns % still.widths[0]:
         assert len(tiles.widths) == 1  # full tiles for every size
 
@@ -101,17 +102,17 @@ def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) 
     ],
 )
 def test_single_matmul_row_uses_two_tiles(rows: int, widths: tuple, last: int) -> None:
-    tiles = packing.Tiles(16, 2, (14, 1)).without_single_row_tail(rows)
+    tiles = Tiles(16, 2, (14, 1)).without_single_row_tail(rows)
     assert (tiles.widths, tiles.last) == (widths, last)
 
 
 def test_single_row_stays_for_narrow_tiles_or_dynamic_rows() -> None:
     size = Symbol("n", 1, 197, "n_n").extent
-    for tiles, rows in ((packing.Tiles(8, 2, (6, 1)), 61), (packing.Tiles(16, 2, (14, 1)), size)):
+    for tiles, rows in ((Tiles(8, 2, (6, 1)), 61), (Tiles(16, 2, (14, 1)), size)):
         assert tiles.without_single_row_tail(rows) is tiles
 
 
-FAR = packing.MIN_STREAMED_BYTES // 4
+FAR = MIN_STREAMED_BYTES // 4
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ FAR = packing.MIN_STREAMED_BYTES // 4
 def test_uncached_weights_of_one_row_use_several_streams(
     lanes: int, vectors: int, registers: int, name: str
 ) -> None:
-    tiles = packing.Tiles(lanes, vectors, (1,)).with_weight_streams(1, FAR, registers)
+    tiles = Tiles(lanes, vectors, (1,)).with_weight_streams(1, FAR, registers)
     assert tiles.streams == (int(name.split("x")[2]) if name.count("x") == 2 else 0)
     if tiles.streams:
         assert tiles.names() == [f"tvmrt_gemv_f32_{name}"]
@@ -131,9 +132,9 @@ def test_uncached_weights_of_one_row_use_several_streams(
 def test_cached_or_shared_weights_use_one_stream() -> None:
     size = Symbol("n", 1, 8, "n_n").extent
     for rows, floats in ((1, FAR - 1), (2, FAR), (size, FAR), (1, size * FAR)):
-        tiles = packing.Tiles(16, 2, (1,))
+        tiles = Tiles(16, 2, (1,))
         assert tiles.with_weight_streams(rows, floats, 32) is tiles
-    for tiles in (packing.Tiles(1, 2, (1,)), packing.Tiles(16, 1, (1,))):
+    for tiles in (Tiles(1, 2, (1,)), Tiles(16, 1, (1,))):
         assert tiles.with_weight_streams(1, FAR, 32) is tiles
 
 
@@ -159,11 +160,11 @@ def test_tile_rows_are_maximal(window: Window, out: tuple) -> None:
 
 def test_tail_of_tile_size_is_a_full_tile() -> None:
     sizes = (("tile", 5), ("remainder", 5), ("remainder", 3))
-    tile, tail, other = (packing.TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
+    tile, tail, other = (TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
     same = "#define tvmrt_remainder_f32_8x1x5 tvmrt_tile_f32_8x1x5"
     lines = ["TVMRT_DEFINE_TILE_F32(8, 1, 5)", "TVMRT_DEFINE_REMAINDER_F32(8, 1, 3)"]
-    assert packing.merge_remainder_tiles([tail, tile, other]) == [same, *lines]
-    assert packing.merge_remainder_tiles([tail, other]) == [
+    assert merge_remainder_tiles([tail, tile, other]) == [same, *lines]
+    assert merge_remainder_tiles([tail, other]) == [
         "TVMRT_DEFINE_REMAINDER_F32(8, 1, 5)",
         lines[1],
     ]
@@ -172,7 +173,7 @@ def test_tail_of_tile_size_is_a_full_tile() -> None:
 @pytest.mark.parametrize(("channels", "window"), [(240, 960), (168, 672), (48, 1152), (400, 512)])
 def test_two_threads_split_channels_evenly(channels: int, window: int) -> None:
     (machine,) = get_target("x86-64", ["v4"]).levels
-    block = packing.choose_tiles(1, channels, window, machine).block
+    block = choose_tiles(1, channels, window, machine).block
     blocks = -(-channels // block)
     vectors = -(-channels // machine.lanes)  # never split by a tile
     assert -(-blocks // 2) * block <= 1.2 * -(-vectors // 2) * machine.lanes
@@ -181,8 +182,8 @@ def test_two_threads_split_channels_evenly(channels: int, window: int) -> None:
 def test_few_channels_take_half_vectors() -> None:
     """Half vectors cost the same, or less if the processor splits full vectors."""
     for channels in (1, 8):
-        assert packing.choose_tiles(100, channels, 75, MACHINES["avx512"]).lanes == 8
-    assert packing.choose_tiles(100, 16, 75, MACHINES["avx512"]).lanes == 16
+        assert choose_tiles(100, channels, 75, MACHINES["avx512"]).lanes == 8
+    assert choose_tiles(100, 16, 75, MACHINES["avx512"]).lanes == 16
 
 
 @pytest.mark.parametrize(("channels", "vectors"), [(24, 3), (70, 3), (144, 2)])
@@ -190,9 +191,9 @@ def test_narrow_isa_tiles_fit_wide_isa_blocks(channels, vectors) -> None:
     """Narrow tiles never cross a block boundary, whether or not they divide a block."""
     family = get_target("x86-64")
     (alone,) = get_target("x86-64", ["v3"]).levels
-    wide = packing.choose_tiles(32, channels, 216, family)
-    tiles = packing.choose_tiles(32, channels, 216, family.levels[1])
-    own = packing.choose_tiles(32, channels, 216, alone)
+    wide = choose_tiles(32, channels, 216, family)
+    tiles = choose_tiles(32, channels, 216, family.levels[1])
+    own = choose_tiles(32, channels, 216, alone)
     assert (tiles.lanes, tiles.vectors, tiles.widths) == (own.lanes, own.vectors, own.widths)
     assert (tiles.vectors, tiles.packed) == (vectors, wide.block)
     starts = range(0, channels, tiles.block)
