@@ -50,14 +50,10 @@ class Quantization:
 
 
 def quantize(
-    model: str | os.PathLike[str] | onnx.ModelProto,
-    data: str | os.PathLike[str] | Mapping[str, Any],
-    output: str | os.PathLike[str] | None = None,
-    *,
-    labels: Any = None,
-    max_error: float | None = None,
-    progress: Progress | None = None,
-) -> Quantization:
+    model: str | os.PathLike[str] | onnx.ModelProto, data: str | os.PathLike[str] | Mapping[str,
+    Any], output: str | os.PathLike[str] | None = None, *, labels: Any = None, max_error: float |
+    None = None, progress: Progress | None = None,
+) -> Quantization:  # fmt: skip
     """Quantise a float32 ONNX network to int8 activations and weights.
 
     Parameters

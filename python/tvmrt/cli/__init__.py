@@ -24,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         from tvmrt.cli.app import run
+    except KeyboardInterrupt:
+        print("tvmrt: error: interrupted", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         from tvmrt.cli import base_install
 

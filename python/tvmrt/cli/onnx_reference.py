@@ -222,12 +222,9 @@ class Expected:
 
 
 def expected_outputs(
-    model: onnx.ModelProto,
-    inputs: Mapping[str, np.ndarray],
-    operators: Catalogue | None = None,
-    labels: Labels | None = None,
-    with_data: bool = False,
-) -> tuple[str, dict[str, Expected]]:
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Catalogue | None = None,
+    labels: Labels | None = None, with_data: bool = False,
+) -> tuple[str, dict[str, Expected]]:  # fmt: skip
     """Return the name of the reference, and every output of the model by name. Outputs that are
     strings or maps are converted to numbers with their ``labels``.
 
@@ -379,11 +376,9 @@ def _name_of_reference(model: onnx.ModelProto, chosen: Mapping[int, Sequence[str
 
 
 def _evaluate_reference(
-    model: onnx.ModelProto,
-    inputs: Mapping[str, np.ndarray],
-    operators: Sequence[type] = (),
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Sequence[type] = (),
     labels: Labels | None = None,
-) -> dict[str, Expected]:
+) -> dict[str, Expected]:  # fmt: skip
     from tvmrt.cli.split_evaluation import evaluate
 
     try:

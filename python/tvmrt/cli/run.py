@@ -82,11 +82,9 @@ def command(
 
 
 def _as_dict(
-    outputs: Mapping[str, np.ndarray],
-    times: Sequence[float],
-    operators: Sequence[Mapping[str, Any]],
-    outputs_file: Path | None,
-) -> dict[str, Any]:
+    outputs: Mapping[str, np.ndarray], times: Sequence[float], operators: Sequence[Mapping[str,
+    Any]], outputs_file: Path | None,
+) -> dict[str, Any]:  # fmt: skip
     described = {
         name: {"dtype": str(value.dtype), "shape": list(value.shape)}
         for name, value in outputs.items()
@@ -98,11 +96,9 @@ def _as_dict(
 
 
 def _print(
-    outputs: Mapping[str, np.ndarray],
-    times: Sequence[float],
-    operators: Sequence[Mapping[str, Any]],
-    outputs_file: Path | None,
-) -> None:
+    outputs: Mapping[str, np.ndarray], times: Sequence[float], operators: Sequence[Mapping[str,
+    Any]], outputs_file: Path | None,
+) -> None:  # fmt: skip
     rows = [
         (name, value.dtype, format_shape(value.shape), _excerpt(value))
         for name, value in outputs.items()

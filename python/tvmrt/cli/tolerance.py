@@ -150,12 +150,9 @@ def compare_exactly(actual: np.ndarray, right: np.ndarray) -> Verdict:
 
 
 def judge(
-    actual: np.ndarray,
-    right: np.ndarray,
-    noise: float = 0.0,
-    rounded: float = 0.0,
-    step: float = 0.0,
-) -> Verdict:
+    actual: np.ndarray, right: np.ndarray, noise: float = 0.0, rounded: float = 0.0, step: float =
+    0.0,
+) -> Verdict:  # fmt: skip
     """Compare a result with a reference. ``rounded`` is a further allowed error of floats, relative
     to the maximum, for reduced precision. ``step`` is the scale of floats that are dequantised from
     8-bit integers."""

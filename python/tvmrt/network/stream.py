@@ -64,11 +64,9 @@ class Stream:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType |
+        None,
+    ) -> None:  # fmt: skip
         self.close()
 
     def __reduce__(self) -> NoReturn:
