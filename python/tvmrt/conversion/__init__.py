@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tvmrt.conversion.original import Original
 from tvmrt.file_suffix import suffix_of
+from tvmrt.git_lfs import check_is_no_pointer
 from tvmrt.option_syntax import option
 
 __all__ = ["Converted", "Settings", "advice_for_file", "convert", "is_foreign"]
@@ -51,7 +53,6 @@ class _Format(NamedTuple):
     converter: str = ""
     may_be_onnx: bool = False  # the suffix is also used for ONNX files
     runs_code: bool = False  # the file can run code, or write files, when its library reads it
-    content: bytes = b""  # what files of the format have near their beginning, if others share it
 
 
 TORCH_EXPORT = "export the module to ONNX with torch.onnx.export() and give that file"
@@ -74,34 +75,45 @@ _PICKLE = _Format(
     "a pickle", "export the model to ONNX and give that file",
     "tvmrt.conversion.pickles:convert_file", runs_code=True,
 )  # fmt: skip
-
-_XGBOOST = _Format(
-    "a model file of XGBoost", "read it with xgboost.Booster(model_file=...) and give the booster"
+_BOOSTER = "read it with {0}.Booster(model_file=...) and give the booster"
+_XGBOOST = _Format("a model file of XGBoost", _BOOSTER.format("xgboost"))
+_LIGHTGBM = _Format("a model file of LightGBM", _BOOSTER.format("lightgbm"))
+_CATBOOST = _Format(
+    "a model file of CatBoost", 'read it, and write it with save_model("net.onnx", format="onnx")'
 )
-_LIGHTGBM = _Format(
-    "a model file of LightGBM",
-    "read it with lightgbm.Booster(model_file=...) and give the booster",
-    content=b"tree\nversion=",
+_OTHER = _Format(
+    "a model of another runtime", "export the original model to ONNX and give that file"
 )
-
-FORMATS: Mapping[str, _Format] = {
-    ".pt": _TORCH, ".pth": _TORCH, ".pt2": _TORCH,
-    ".ckpt": _WEIGHTS, ".safetensors": _WEIGHTS, ".gguf": _WEIGHTS, ".npz": _WEIGHTS,
-    ".keras": _KERAS, ".h5": _H5, ".hdf5": _H5,
-    ".pkl": _PICKLE, ".pickle": _PICKLE, ".joblib": _PICKLE,
-    ".pb": _Format(
-        "a TensorFlow graph", "convert it to ONNX with 'python -m tf2onnx.convert'",
-        may_be_onnx=True,
-    ),
-    ".ubj": _XGBOOST, ".json": _XGBOOST._replace(content=b'"learner"'), ".txt": _LIGHTGBM,
-    ".xml": _Format("a model of OpenVINO", "give the ONNX file that it was converted from"),
-    ".mlmodel": _Format("a Core ML model", "export the original model to ONNX"),
-    ".pdmodel": _Format("a PaddlePaddle model", "convert it to ONNX with paddle2onnx"),
+_OTHERS = {
+    "OpenVINO": ".xml", "Core ML": ".mlmodel .mlpackage", "TensorRT": ".engine .trt .plan",
+    "PaddlePaddle": ".pdmodel .pdiparams", "Caffe": ".caffemodel .prototxt", "MNN": ".mnn",
 }  # fmt: skip
+_FORMATS: tuple[tuple[str, _Format], ...] = (
+    (".pt .pth .pt2", _TORCH), (".keras", _KERAS), (".h5 .hdf5", _H5),
+    (".ckpt .safetensors .gguf .npz .npy .msgpack", _WEIGHTS), (".pkl .pickle .joblib", _PICKLE),
+    (".pb", _Format("a TensorFlow graph", "convert it to ONNX with 'python -m tf2onnx.convert'",
+                    may_be_onnx=True)),
+    (".ubj", _XGBOOST), (".cbm", _CATBOOST),
+    *((each, _OTHER._replace(what=f"a model of {name}")) for name, each in _OTHERS.items()),
+)  # fmt: skip
+FORMATS = {suffix: row for suffixes, row in _FORMATS for suffix in suffixes.split()}
+
+# Formats by the beginning of a file, whatever its suffix; the first that matches counts.
+_CONTENTS: tuple[tuple[bytes, _Format], ...] = (
+    (rb"(?i)\s*<(!doctype )?html", _Format("a web page", "download the file that it links to")),
+    (rb"GGUF|\x93NUMPY|.{4}\x00{4}\{\s*\"", _WEIGHTS),  # of llama.cpp, NumPy and safetensors
+    (rb"\x89HDF", _H5),
+    (rb"\x80[\x02-\x05]", _PICKLE),
+    (rb"\{.{0,30}\"?learner", _XGBOOST),
+    (rb"tree\nversion=", _LIGHTGBM),
+    (rb"CBM1", _CATBOOST),
+    (rb"PK\x03\x04.{26}[^/]{1,99}/(data\.pkl|\.data|byteorder)", _TORCH),
+    (rb"PK\x03\x04|\x1f\x8b|BZh\d|\xfd7zXZ", _Format("an archive", "unpack it and give the file")),
+    (rb".{4}(ORTM|ET1\d)|ftrt|7767517|\{.{0,99}\"modelTopology", _OTHER),  # ncnn, TensorFlow.js
+)  # fmt: skip
+_BEGINNING = 4096  # bytes of a file that its content is recognised by
 
 COLUMNS = "tvmrt.columns"  # property of an ONNX model: the names of a table's columns, as JSON
-_BEGINNING = 1 << 16  # bytes of a file in which its content is looked for
-
 _Converter = Callable[[Any, Settings], Converted]
 
 # Root module of a class of the model: the function that converts it.
@@ -119,13 +131,16 @@ def _format_of(model: Any) -> _Format | None:
     if not isinstance(model, (str, os.PathLike)):
         return None
     path = Path(model)
-    if path.is_dir():
-        return _SAVED_MODEL if (path / "saved_model.pb").is_file() else None
+    if "\0" in str(path):
+        raise ValueError("this text is the content of a file; give the path of the file, or bytes")
+    if (path / "saved_model.pb").is_file():
+        return _SAVED_MODEL
     row = FORMATS.get(suffix_of(path))
-    if row is None or not row.content or not path.is_file():
+    if row is not None or not path.is_file():
         return row
     with path.open("rb") as file:
-        return row if row.content in file.read(_BEGINNING) else None
+        start = file.read(_BEGINNING)
+    return next((each for rule, each in _CONTENTS if re.match(rule, start, re.DOTALL)), None)
 
 
 def advice_for_file(path: str | os.PathLike[str]) -> str | None:
@@ -159,13 +174,15 @@ def is_foreign(model: Any) -> bool:
 
 
 def _check_readable(path: str, may_be_folder: bool) -> None:
-    """Raise an OSError whose text is a sentence, unlike those of the system."""
+    """Raise an OSError whose text is a sentence, unlike those of the system; ValueError for a
+    pointer of git LFS."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path} does not exist; check the path")
     if os.path.isdir(path) and not may_be_folder:
         raise IsADirectoryError(f"{path} is a folder; give the path of a network file")
     if not os.access(path, os.R_OK):
         raise PermissionError(f"{path} cannot be read; check its permissions")
+    check_is_no_pointer(path)
 
 
 def convert(model: Any, settings: Settings) -> Converted:
@@ -214,13 +231,3 @@ def _check_convertible(path: Any, row: _Format, settings: Settings) -> None:
             f"{os.fspath(path)} is {row.what}, which can run any code or write files when it is "
             f"read; if you trust its source, give {option('trusted', True)}; or {row.remedy}"
         )
-
-
-def columns_of(model: Any) -> tuple[str, ...]:
-    """Return the names of the columns that an estimator was fitted with; empty without names."""
-    if not hasattr(type(model), "fit"):  # a GraphBuilder has every attribute
-        return ()
-    found = getattr(model, "feature_names_in_", None)
-    names = () if found is None else tuple(map(str, found))
-    # LightGBM names the columns of arrays itself
-    return () if names == tuple(f"Column_{i}" for i in range(len(names))) else names

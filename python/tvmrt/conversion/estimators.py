@@ -10,7 +10,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tvmrt.conversion import COLUMNS, Converted, Settings, columns_of
+import numpy as np
+
+from tvmrt.conversion import COLUMNS, Converted, Settings
+from tvmrt.conversion.categories import Categories
 from tvmrt.conversion.exporter import import_exporter, report_failure
 from tvmrt.conversion.missing_values import record_missing_values
 from tvmrt.conversion.predictions import of_booster, of_estimator, original_of
@@ -35,8 +38,19 @@ _BOOSTERS = ("lightgbm", "xgboost")
 def convert_estimator(model: Any, settings: Settings) -> Converted:
     """Convert a trained estimator or pipeline, with a dynamic batch."""
     what = f"a {type(model).__name__}"
+    if type(model).__module__.startswith("catboost."):
+        raise ValueError(
+            f'{what} is of CatBoost; write it with save_model("net.onnx", format="onnx") and give '
+            "that file, which CatBoost can do without columns of categories"
+        )
     features = _columns(model)
-    shapes, dims = _sizes(settings, features)
+    if any(np.any(getattr(each, "is_categorical_", None)) for each in _parts(model)):
+        raise ValueError(
+            f"{what} has trees with columns of categories, which skl2onnx does not export; encode "
+            "the categories with OneHotEncoder"
+        )
+    shapes, shape = _sizes(settings, features)
+    categories = Categories(model, getattr(model, "feature_names_in_", None), features)
     skl2onnx = import_exporter(
         "skl2onnx", f"{what} is converted to ONNX", "'tvmrt[sklearn]'", "give the ONNX network"
     )
@@ -44,26 +58,25 @@ def convert_estimator(model: Any, settings: Settings) -> Converted:
     if boosters:
         import_exporter("onnxmltools", f"{what} is converted to ONNX", "onnxmltools", _INSTEAD)
     types = import_exporter("skl2onnx.common.data_types", what, "'tvmrt[sklearn]'", _INSTEAD)
-    options: Any = {"zipmap": False} if _has_probabilities(model) else _options_of_scores(model)
+    zipmap: Any = {"zipmap": False}
+    options = zipmap if _has_probabilities(model) else _options_of_scores(categories.model)
     with report_failure("skl2onnx", what, _TYPED):
         if boosters:
             _register(skl2onnx)
         exported = skl2onnx.convert_sklearn(
-            model, name=what, initial_types=[("X", types.FloatTensorType([None, features]))],
+            categories.model, name=what,
+            initial_types=[("X", types.FloatTensorType([None, features]))],
             options=options, target_opset=_BOOSTER_OPSETS if boosters else _OPSETS,
             custom_conversion_functions=_converters(),
         )  # fmt: skip
     takes_missing = not boosters and record_missing_values(model, exported)
     original = original_of(
-        what, "onnxmltools" if boosters else "skl2onnx", exported, list(_parts(model)),
-        settings.example, _row_shape(shapes, features),
-        of_estimator(model, exported.graph.output, columns_of(model)),
+        what, "onnxmltools" if boosters else "skl2onnx", exported, categories, list(_parts(model)),
+        settings.example, shape, of_estimator(model, exported.graph.output, categories),
         _OTHER_OPTIONS if boosters else _SKL2ONNX, takes_missing,
     )  # fmt: skip
-    _name_rows(exported)
-    if names := columns_of(model):
-        exported.metadata_props.add(key=COLUMNS, value=json.dumps(names))
-    return Converted(exported, shapes, dims, original)
+    _describe_input(exported, categories)
+    return Converted(exported, shapes, settings.dims, original)
 
 
 def _options_of_scores(model: Any) -> dict[int, dict[str, bool]] | None:
@@ -80,25 +93,25 @@ def convert_booster(model: Any, settings: Settings) -> Converted:
     tools = import_exporter(
         "onnxmltools", f"{what} is converted to ONNX", "onnxmltools skl2onnx", _INSTEAD
     )
-    types = import_exporter(
-        "onnxmltools.convert.common.data_types", what, "onnxmltools skl2onnx", _INSTEAD
-    )
+    types = importlib.import_module("onnxmltools.convert.common.data_types")
     if library == "lightgbm":
-        features, more, predict = model.num_feature(), {"zipmap": False}, model.predict
+        features, names, more = model.num_feature(), model.feature_name(), {"zipmap": False}
     else:
-        features, more = _columns_of_booster(model), {}
+        features, names, more = _columns_of_booster(model), model.feature_names, {}
+    categories = Categories(model, names, features)
+    predict = model.predict
+    if library == "xgboost":
         model, predict = _without_names(model)
     with report_failure("onnxmltools", what, _INSTEAD):
         inputs = [("X", types.FloatTensorType([None, features]))]
         exported = getattr(tools, f"convert_{library}")(model, initial_types=inputs, **more)
-    shapes, dims = _sizes(settings, features)
     run = of_booster(predict, len(exported.graph.output))
-    shape = _row_shape(shapes, features)
+    shapes, shape = _sizes(settings, features)
     original = original_of(
-        what, "onnxmltools", exported, [], settings.example, shape, run, _OTHER_OPTIONS
+        what, "onnxmltools", exported, categories, [], settings.example, shape, run, _OTHER_OPTIONS
     )
-    _name_rows(exported)
-    return Converted(exported, shapes, dims, original)
+    _describe_input(exported, categories)
+    return Converted(exported, shapes, settings.dims, original)
 
 
 def _columns(model: Any) -> int:
@@ -152,21 +165,6 @@ def _has_probabilities(model: Any) -> bool:
     return bool(importlib.import_module("sklearn.base").is_classifier(model))
 
 
-class _IntegerAttributes:
-    """Container of skl2onnx that takes booleans in lists of integers, which protobuf 7 rejects."""
-
-    def __init__(self, container: Any) -> None:
-        self._container = container
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._container, name)
-
-    def add_node(self, *args: Any, **attributes: Any) -> Any:
-        """Add a node to the network; see skl2onnx."""
-        fixed = {name: _without_booleans(value) for name, value in attributes.items()}
-        return self._container.add_node(*args, **fixed)
-
-
 def _without_booleans(value: Any) -> Any:
     if not isinstance(value, list):
         return value
@@ -174,7 +172,8 @@ def _without_booleans(value: Any) -> Any:
 
 
 def _converters() -> dict[type, Any]:
-    """Return replacements for converters of skl2onnx that write booleans, by estimator."""
+    """Return replacements for converters of skl2onnx, by estimator: those that write booleans in
+    lists of integers, which protobuf 7 rejects."""
     ensemble = sys.modules.get("sklearn.ensemble")
     if ensemble is None:
         return {}
@@ -182,9 +181,16 @@ def _converters() -> dict[type, Any]:
 
     def converter(name: str) -> Any:
         original = registered.get_converter(f"Sklearn{name}")
-        return lambda scope, operator, container: original(
-            scope, operator, _IntegerAttributes(container)
-        )
+
+        def convert(scope: Any, operator: Any, container: Any) -> None:
+            add = container.add_node
+            container.add_node = lambda *names, **attributes: add(
+                *names, **{key: _without_booleans(value) for key, value in attributes.items()}
+            )
+            original(scope, operator, container)
+            del container.add_node
+
+        return convert
 
     names = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
     return {getattr(ensemble, name): converter(name) for name in names}
@@ -200,36 +206,26 @@ def _is_fitted(model: Any) -> bool:
     return True
 
 
-def _sizes(settings: Settings, features: int) -> tuple[Any, Any]:
-    """Return shapes, None for any number of rows, and dims. Raise ValueError for a wrong number of
-    columns."""
-    shape = _shape_of_input(settings.shapes)
-    if shape is None or shape == (_ROWS, features):
-        return settings.shapes if shape is None else None, settings.dims
+def _sizes(settings: Settings, features: int) -> tuple[Any, tuple[int | str, int]]:
+    """Return shapes, None for any number of rows, and the shape of the input, with the name of an
+    open dimension. Raise ValueError for a wrong number of columns."""
+    given = settings.shapes.get("X") if isinstance(settings.shapes, Mapping) else None
+    shape = tuple(given) if isinstance(given, (tuple, list)) and given else (_ROWS, features)
     if len(shape) == 2 and isinstance(shape[1], int) and shape[1] != features:
         raise ValueError(
             f"{option('shapes', settings.shapes)}: the model was fitted with {features} columns, "
             f"not {shape[1]}; give {(shape[0], features)}"
         )
-    return settings.shapes, settings.dims
+    rows = re.split("[<=]", shape[0])[0].strip() if isinstance(shape[0], str) else int(shape[0])
+    any_rows = given is not None and shape == (_ROWS, features)
+    return None if any_rows else settings.shapes, (rows, features)
 
 
-def _row_shape(shapes: Any, features: int) -> tuple[int | str, int]:
-    """Return the number of rows, or the name of their dimension, and the number of columns."""
-    shape = _shape_of_input(shapes)
-    rows = shape[0] if shape else _ROWS
-    return re.split("[<=]", rows)[0].strip() if isinstance(rows, str) else int(rows), features
-
-
-def _name_rows(model: Any) -> None:
-    """Name the dimension of the rows, which stays open."""
+def _describe_input(model: Any, categories: Categories) -> None:
+    """Name the dimension of the rows, which stays open, and the columns."""
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = _ROWS
-
-
-def _shape_of_input(shapes: Any) -> tuple[Any, ...] | None:
-    """Return the shape that is given for the input X; None if there is none."""
-    shape = shapes.get("X") if isinstance(shapes, Mapping) else None
-    return tuple(shape) if isinstance(shape, (tuple, list)) else None
+    if entries := [each.entry() for each in categories.columns]:
+        model.metadata_props.add(key=COLUMNS, value=json.dumps(entries))
 
 
 def _boosters_in(model: Any) -> list[Any]:

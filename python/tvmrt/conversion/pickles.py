@@ -14,7 +14,7 @@ from tvmrt.file_suffix import suffix_of
 def convert_file(path: Any, settings: Settings) -> Converted:
     """Read a pickle, which runs its code, and convert the model that it contains."""
     name, instead = os.fspath(path), "read it yourself and give the model"
-    if suffix_of(name) == ".joblib":
+    if suffix_of(name) not in (".pkl", ".pickle"):
         joblib = import_exporter("joblib", f"{name} is a file of joblib", "joblib", instead)
         with report_failure("joblib", name, instead):
             model = joblib.load(name)

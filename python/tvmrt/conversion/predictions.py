@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.conversion.categories import Categories
 from tvmrt.conversion.draws import other_sizes
 from tvmrt.conversion.original import Draws, Original
 
@@ -20,8 +21,8 @@ _Rows = Callable[[np.ndarray], Sequence[list[np.ndarray]]]
 
 
 def original_of(
-    what: str, exporter: str, exported: Any, parts: Sequence[Any], example: Any, shape: Any,
-    run: _Rows, advice: str, takes_missing: bool = False,
+    what: str, exporter: str, exported: Any, categories: Categories, parts: Sequence[Any],
+    example: Any, shape: Any, run: _Rows, advice: str, takes_missing: bool = False,
 ) -> Original:  # fmt: skip
     """Return an estimator as a function to compare its network with.
 
@@ -32,13 +33,13 @@ def original_of(
     parts
         The estimators in the model.
     example
-        Rows that the model accepts, or None.
+        Rows or a table that the model accepts, or None.
     run
         Return the possible results of each output.
     takes_missing
         Whether the network has a branch for missing values as the estimator; they are drawn, too.
     """
-    rows = None if example is None else np.asarray(example, np.float32)
+    rows = None if example is None else _example_rows(example, categories)
     if rows is not None and (rows.ndim != 2 or rows.shape[1] != shape[1] or not len(rows)):
         raise ValueError(f"example: the model takes rows of {shape[1]} columns, not {rows.shape}")
 
@@ -47,12 +48,15 @@ def original_of(
         if isinstance(count, str):
             low, high = bounds.get(count, (1, _ROWS))
             count = max(low, min(high, _ROWS))
-        feeds = _feeds(exported, parts, rows, count, shape[1])
-        missing = list(_with_missing(exported, (count, shape[1]))) if takes_missing else []
+        feeds = _feeds(exported, categories, parts, rows, count, shape[1])
+        missing = (
+            list(_with_missing(exported, categories, (count, shape[1]))) if takes_missing else []
+        )
         yield Draws(_KINDS + len(missing), chain(missing, feeds))
         if isinstance(shape[0], str) and shape[0] in bounds:
             for sizes in list(other_sizes({shape[0]: count}, bounds))[:2]:
-                yield Draws(1, _feeds(exported, parts, rows, sizes[shape[0]], shape[1]))
+                feeds = _feeds(exported, categories, parts, rows, sizes[shape[0]], shape[1])
+                yield Draws(1, feeds)
 
     return Original(
         what, exporter, lambda feeds: run(feeds["X"]), advice=advice, draw=draw,
@@ -60,9 +64,21 @@ def original_of(
     )  # fmt: skip
 
 
+def _example_rows(example: Any, categories: Categories) -> np.ndarray:
+    """Return an example as rows of the network."""
+    if any(each.categories is not None for each in categories.columns):
+        columns = [
+            np.asarray(example[c.name]) if c.categories is None else c.numbers(example[c.name])
+            for c in categories.columns
+        ]
+        example = np.column_stack(columns)
+    return np.asarray(example, np.float32)
+
+
 def _feeds(
-    exported: Any, parts: Sequence[Any], example: Any, count: int, columns: int
-) -> Iterator[dict[str, np.ndarray]]:
+    exported: Any, categories: Categories, parts: Sequence[Any], example: Any, count: int,
+    columns: int,
+) -> Iterator[dict[str, np.ndarray]]:  # fmt: skip
     """Yield rows: of the example, near thresholds of trees, as the training data, and others that
     only some models accept."""
     rng = np.random.default_rng(0)
@@ -72,32 +88,24 @@ def _feeds(
             yield {"X": example[rng.permutation(max(count, len(example)))[:count] % len(example)]}
     center, scale = _statistics(parts, columns)
     normal = center + scale * rng.standard_normal(shape)
-    kinds = [
-        near_thresholds(exported, normal, rng),
-        normal,
-        center + 3 * (normal - center),
-        np.abs(normal),
-        rng.integers(0, 2, shape),
-        rng.integers(0, 10, shape),
-        rng.random(shape),
-    ]
+    wide = center + 3 * (normal - center)
+    kinds = [near_thresholds(exported, normal, rng), normal, wide, np.abs(normal)]
+    kinds += [rng.integers(0, 2, shape), rng.integers(0, 10, shape), rng.random(shape)]
     if any(_has_categories(node) for node in exported.graph.node):  # other numbers are no category
         kinds = [near_thresholds(exported, normal, rng) for _ in range(_KINDS)]
-    categories = _categories(parts, columns)
     for rows in kinds:
-        drawn = rows.astype(np.float32)
-        for column, values in categories.items():
-            drawn[:, column] = rng.choice(values, count)
-        yield {"X": drawn}
+        yield {"X": categories.limit(rows, rng)}
 
 
-def _with_missing(exported: Any, shape: tuple[int, int]) -> Iterator[dict[str, np.ndarray]]:
+def _with_missing(
+    exported: Any, categories: Categories, shape: tuple[int, int]
+) -> Iterator[dict[str, np.ndarray]]:
     """Yield rows with missing values near the thresholds of trees."""
     rng = np.random.default_rng(2)
     for _ in range(_KINDS):
         rows = near_thresholds(exported, rng.standard_normal(shape), rng)
         rows[rng.random(shape) < 0.3] = np.nan
-        yield {"X": rows.astype(np.float32)}
+        yield {"X": categories.limit(rows, rng)}
 
 
 def _statistics(parts: Sequence[Any], columns: int) -> tuple[Any, Any]:
@@ -110,19 +118,6 @@ def _statistics(parts: Sequence[Any], columns: int) -> tuple[Any, Any]:
             if all(np.shape(each) == (columns,) for each in statistics):
                 return statistics
     return 0.0, 1.0
-
-
-def _categories(parts: Sequence[Any], columns: int) -> dict[int, np.ndarray]:
-    """Return the categories of numbers that steps accept, by column of the model."""
-    found: dict[int, np.ndarray] = {}
-    steps = [(part, range(columns)) for part in parts]
-    for part in parts:  # those of a ColumnTransformer take some of the columns
-        steps += [(step, places) for _, step, places in getattr(part, "transformers_", [])]
-    for step, places in steps:
-        lists = getattr(step, "categories_", [])
-        if len(lists) == np.size(places) and np.asarray(places).dtype.kind == "i":
-            found.update((int(i), np.asarray(each)) for i, each in zip(places, lists))
-    return {i: values for i, values in found.items() if values.dtype.kind in "iufb" and values.size}
 
 
 def _has_categories(node: Any) -> bool:
@@ -150,17 +145,14 @@ def near_thresholds(exported: Any, rows: np.ndarray, rng: np.random.Generator) -
     return np.round(rows) if any(map(_has_categories, exported.graph.node)) else rows
 
 
-def of_estimator(model: Any, outputs: Sequence[Any], names: Sequence[str]) -> _Rows:
-    """Return a function of rows: the results of an estimator for each output of its network.
-
-    ``outputs``: those of the ONNX graph. ``names``: names of the columns that the estimator was
-    fitted with; it then gets a table of pandas.
-    """
+def of_estimator(model: Any, outputs: Sequence[Any], categories: Categories) -> _Rows:
+    """Return a function of rows: the results of an estimator for each output of its network,
+    whose ``outputs`` are those of the ONNX graph."""
 
     def run(rows: np.ndarray) -> list[list[np.ndarray]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of names of columns
-            data = _table(rows, names)
+            data = categories.table(rows)
             methods = [name for name in _METHODS if hasattr(model, name)]
             if "predict" not in methods:
                 methods.sort(key=lambda name: name != "transform")
@@ -186,16 +178,6 @@ def of_booster(predict: Callable[[np.ndarray], Any], outputs: int) -> _Rows:
         return [[labels], _variants(scores)]
 
     return run
-
-
-def _table(rows: np.ndarray, names: Sequence[str]) -> Any:
-    if not names:
-        return rows
-    try:
-        import pandas
-    except ImportError:  # fitted with another library's table
-        return rows
-    return pandas.DataFrame(rows, columns=list(names))
 
 
 def _numbers(model: Any, values: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.conversion.columns import Column
 from tvmrt.network import tables
 from tvmrt.runtime.dense_array import dense_array
 from tvmrt.runtime.ndarray import NDArray, array, from_dlpack
@@ -35,10 +36,11 @@ def as_array(value: Any) -> Any:
     try:
         result = dense_array(value)
     except ValueError:
-        rows: Any = value  # a checker takes it for one of NumPy's scalars here
-        sizes = {len(row) for row in rows if isinstance(row, Sequence)}
-        if len(sizes) < 2:
-            raise
+        rows: Any = [value]
+        while len(sizes := {len(row) if hasattr(row, "__len__") else 0 for row in rows}) == 1:
+            if sizes == {0}:
+                raise
+            rows = [each for row in rows for each in row]
         text = " and ".join(map(str, sorted(sizes)))
         raise ValueError(f"its rows have {text} elements; give rows of one length") from None
     if result.dtype == object and not all(isinstance(e, (str, bytes)) for e in result.reshape(-1)):
@@ -130,7 +132,7 @@ def _dlpack_importer(package: str) -> Wrap | None:
 
 
 def converted(
-    values: Sequence[Any], infos: Sequence[TensorInfo], columns: Sequence[str] = ()
+    values: Sequence[Any], infos: Sequence[TensorInfo], columns: Sequence[Column] = ()
 ) -> list[Any]:
     """Return inputs as arrays of the network's types.
 
@@ -141,9 +143,9 @@ def converted(
     for value, info in zip(values, infos):
         try:
             if columns and (names := tables.names_of(value)) is not None:
-                tables.check_names(names, columns)
+                tables.check_names(names, [each.name for each in columns])
             is_table = tables.is_table(value)
-            array = tables.matrix(value, info.dtype) if is_table else as_array(value)
+            array = tables.matrix(value, info.dtype, columns) if is_table else as_array(value)
             arrays.append(convert_dtype(array, info.dtype))
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {info.name}: {error}") from None

@@ -38,7 +38,7 @@ def measure(call: Callable[[], object], seconds: float) -> Timing:
     """Time calls for some seconds, at least five, after two warm-up calls."""
     from statistics import median, quantiles  # keeps loading a network fast
 
-    if not isinstance(seconds, (int, float)):
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
         raise TypeError(f"seconds is {seconds!r}; give a number of seconds")
     call()
     call()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 
 import numpy as np
 
+from tvmrt.conversion import columns
 from tvmrt.error import NameNotFoundError, SizeConditionError
 from tvmrt.network import array_conversion, executor_pool, tables
 from tvmrt.network.default_inputs import DefaultInputs
@@ -77,7 +78,7 @@ class Network:
         self.default_inputs = DefaultInputs()
         self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
-        self._columns = loaded.facts().get("columns", ())
+        self._columns = columns.of_entries(loaded.facts().get("columns", ()))
         self._describe(first)
         self._keep_idle([Context(first, self._ports)], executor_pool.DEFAULT_MAX_IDLE)
         _forked.add(self)
@@ -404,12 +405,8 @@ class Network:
         """Return a report of the network: its graph, its memory and the time of each operator.
 
         Notebooks show it as a page; ``report().save("net.html")`` writes that page. The network is
-        compiled again, because a library does not record its memory layout.
-
-        Parameters
-        ----------
-        inputs, named
-            Inputs for the timing; random if not given.
+        compiled again, because a library does not record its memory layout. ``inputs`` and
+        ``named`` are for the timing; random if not given.
 
         Raises
         ------
@@ -420,6 +417,8 @@ class Network:
         """
         from tvmrt import plugin
 
+        if isinstance(next(iter(inputs), None), (str, os.PathLike)):
+            raise TypeError("report() takes inputs; write the page with report().save(path)")
         if self.recompile is None:
             raise ValueError(
                 f"{self.name} was loaded from a compiled library, which lacks the data of a "
@@ -447,7 +446,8 @@ class Network:
             named = self.example_inputs()
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
         arguments = ((), dict(inputs[0])) if by_name else (inputs, dict(named))
-        return array_conversion.converted(self._order_inputs(*arguments), self._inputs)
+        ordered = self._order_inputs(*arguments)
+        return array_conversion.converted(ordered, self._inputs, self._columns)
 
     def new_executor(self) -> Executor:
         """Return a new executor of the network: a GraphModule or an AotModule."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.conversion.columns import Column, is_missing
 from tvmrt.tensor_info import TensorInfo
 
 _ACCESS = ("iloc", "to_series", "column")  # of a column in pandas, polars and pyarrow
@@ -24,9 +25,14 @@ def is_table(value: Any) -> bool:
     return names_of(value) is not None and any(hasattr(value, name) for name in _ACCESS)
 
 
-def matrix(table: Any, dtype: str) -> np.ndarray[Any, Any]:
-    """Return the elements of a table. Raise TypeError, with the column, for other than numbers."""
-    columns = [_numbers(each, name) for name, each in _columns(table).items()]
+def matrix(table: Any, dtype: str, known: Sequence[Column] = ()) -> np.ndarray[Any, Any]:
+    """Return the elements of a table, with codes for the categories of known columns. Raise
+    TypeError, with the column, for others than numbers."""
+    coded = {i: each for i, each in enumerate(known) if each.categories is not None}
+    columns = [
+        coded[i].numbers(np.asarray(each, object)) if i in coded else _numbers(each, name)
+        for i, (name, each) in enumerate(_columns(table).items())
+    ]
     if dtype.startswith("float"):  # as a table of numbers of several types
         columns = [each.astype(np.float64) if each.dtype.kind != "f" else each for each in columns]
     return np.column_stack(columns) if columns else np.empty((len(table), 0))
@@ -74,7 +80,11 @@ def _columns(table: Any) -> Mapping[Any, Any]:
     if hasattr(table, "iloc"):
         return {name: table.iloc[:, i] for i, name in enumerate(names)}
     read = table.to_series if hasattr(table, "to_series") else table.column
-    return {name: read(i) for i, name in enumerate(names)}
+    columns = {name: read(i) for i, name in enumerate(names)}
+    for name, each in columns.items():
+        if hasattr(each, "to_pylist") and hasattr(each.type, "index_type"):
+            columns[name] = each.cast(each.type.value_type)  # NumPy gets wrong missing elements
+    return columns
 
 
 def _numbers(column: Any, name: Any) -> np.ndarray[Any, Any]:
@@ -91,7 +101,7 @@ def _numbers(column: Any, name: Any) -> np.ndarray[Any, Any]:
                 "the model was fitted with"
             )
     try:
-        missing = [each is None or str(each) in ("<NA>", "nan", "NaT") for each in array]
+        missing = [is_missing(each) for each in array]
         if not any(missing) and all(isinstance(each, (bool, np.bool_)) for each in array):
             return array.astype(bool)
         return np.array([np.nan if gone else float(e) for gone, e in zip(missing, array)])

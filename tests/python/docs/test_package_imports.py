@@ -45,7 +45,7 @@ MAY_IMPORT = {
         "option_syntax", "error", "compiler.ir", "compiler.planner", "compiler.codegen",
         "compiler.partition", "file_suffix", "libinfo", "plugin", "toolchains",
     },
-    "conversion": {"error", "file_suffix", "option_syntax"},
+    "conversion": {"error", "file_suffix", "git_lfs", "option_syntax"},
     "network": {
         "conversion", "option_syntax", "error", "compiler.export", "compiler.frontend",
         "compiler.ir", "libinfo", "compiler.option_types", "compiler.pipeline",

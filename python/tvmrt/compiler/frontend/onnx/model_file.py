@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ from onnx.external_data_helper import uses_external_data
 from tvmrt import conversion
 from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
 from tvmrt.compiler.operator_key import domain_of
+from tvmrt.conversion.columns import of_entries
 from tvmrt.file_suffix import suffix_of
 from tvmrt.plugin import network_suffixes
 
@@ -163,11 +165,12 @@ def licence(model: onnx.ModelProto) -> str:
     return _property(model, "model_license")
 
 
-def columns(model: onnx.ModelProto) -> tuple[str, ...]:
-    """Return the names of the columns that a converter wrote into a model's properties."""
+def columns(model: onnx.ModelProto) -> tuple[Any, ...]:
+    """Return the columns that a converter wrote into a model's properties: names, or lists of a
+    name and categories."""
     text = _property(model, conversion.COLUMNS)
     try:
-        return tuple(map(str, json.loads(text or "[]")))
+        return tuple(each.entry() for each in of_entries(json.loads(text or "[]")))
     except (ValueError, TypeError):
         raise ValueError(
             f"the property {conversion.COLUMNS} of the model is {text!r:.60}, not a list of names; "
