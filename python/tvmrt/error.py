@@ -183,6 +183,15 @@ def similar_names(name: str, names: Collection[str]) -> list[str]:
     return get_close_matches(name, names, 3, MIN_SIMILARITY)
 
 
+_NAMES = "cuda|directml|dml|gpu|hip|metal|mps|nvidia|rocm|tensorrt|vulkan|webgpu"
+_GPU = re.compile(rf"(?i)({_NAMES})(executionprovider)?(:\d+)?")
+
+
+def gpu_advice(name: str) -> str | None:
+    """Return what to do if the name is one of a GPU; None for other names."""
+    return "tvmrt computes on GPUs by the device opencl alone" if _GPU.fullmatch(name) else None
+
+
 def suggestion(name: str, names: Collection[str]) -> str:
     """Return the known names that an unknown one begins, or the one that is similar, or all names,
     for an error text."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from tvmrt.error import gpu_advice
 from tvmrt.option import Option
 from tvmrt.option_syntax import option, value_text
 
@@ -44,6 +45,8 @@ def _mismatch_text(name: str, row: Option, value: Any, required: str) -> str:
     if row.values:
         required = " or ".join(map(value_text, row.values))
     if required == "a list" and isinstance(value, str):
+        if (advice := gpu_advice(value)) is not None:
+            return f"{option(name, value)}: {advice}, {option(name, ['opencl'])}"
         return f"{option(name)}: give a list, {option(name, [value])}"
     unit = f" of {row.unit}" if row.unit in ("bytes", "seconds") else ""
     return f"{option(name)}: give {required}{unit}, not {shown}"

@@ -7,6 +7,7 @@ used with ``--pool``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from tvmrt import plugin
 from tvmrt.error import suggestion
 from tvmrt.option_syntax import option
 
-from .target import Target, get_target
+from .target import ADVISERS, Target, get_target
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.program import MemoryPool
@@ -124,6 +125,23 @@ def find_mcu_family(name: str) -> McuFamily:
     if family is None:
         raise ValueError(f"{option('board', name)} is not known; {suggestion(name, board_names())}")
     return family
+
+
+_OTHER_NAMES = {"pico": "rp2", "teensy": "imxrt", "nucleo": "stm32"}  # beginnings of families
+
+
+def _advice_for_target(name: str) -> str | None:
+    """Return what to give in place of a target that is the name of a board or a chip."""
+    word = re.split(r"[^a-z]", name.lower())[0]
+    chip = _OTHER_NAMES.get(word) or re.sub(r"[^a-z0-9]", "", name.lower())
+    found = max((each for each in board_names() if chip.startswith(each)), key=len, default="")
+    known = [found] if found else [each for each in board_names() if each.startswith(chip)]
+    if len(chip) < 3 or not known:
+        return None
+    return f"for a board, give {' or '.join(option('board', each) for each in known)}"
+
+
+ADVISERS.append(_advice_for_target)
 
 
 def board_names() -> list[str]:

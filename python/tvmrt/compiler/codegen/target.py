@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tvmrt import plugin
 from tvmrt.compiler import processor
-from tvmrt.error import suggestion
+from tvmrt.error import gpu_advice, suggestion
 from tvmrt.option_syntax import option
 
 
@@ -313,15 +314,29 @@ def _named_target() -> str:
     return named
 
 
-# What other tools call a target, for suggestions.
+# What other tools call a target, without signs and version, for suggestions.
 OTHER_NAMES = {
     "arm64": "aarch64", "armv8": "aarch64", "raspberrypi": "aarch64-linux", "rpi": "aarch64-linux",
+    "pi": "aarch64-linux", "jetson": "aarch64-linux", "graviton": "aarch64-linux",
+    "apple": "aarch64-macos", "macos": "aarch64-macos", "darwin": "aarch64-macos",
     "arm": "armv7-linux", "armhf": "armv7-linux", "armv7": "armv7-linux",
-    "amd64": "x86-64", "x64": "x86-64", "x86_64": "x86-64", "windows": "x86_64-windows",
+    "amd64": "x86-64", "x64": "x86-64", "x8664": "x86-64", "linux": "x86-64",
+    "windows": "x86_64-windows", "win": "x86_64-windows", "cpu": "native", "llvm": "native",
     "riscv64": "riscv64-linux", "rv64": "riscv64-linux", "riscv": "riscv32", "rv32": "riscv32",
-    "wasm": "wasm32", "browser": "wasm32", "esp32": "xtensa-lx6", "esp8266": "xtensa-lx106",
+    "wasm": "wasm32", "browser": "wasm32", "web": "wasm32", "js": "wasm32",
     **{f"m{n}": f"cortex-m{n}" for n in ("0plus", "3", "4", "4f", "7", "23", "33", "55", "85")},
 }  # fmt: skip
+# Further functions from an unknown name to what to give in its place, or None.
+ADVISERS: list[Callable[[str], str | None]] = [gpu_advice]
+
+
+def _advice_for(name: str) -> str:
+    """Return what to give in place of a target that is not known."""
+    short = re.sub(r"[^a-z0-9]", "", name.lower())
+    words = (short, short.rstrip("0123456789"), re.split(r"[^a-z]", name.lower())[0])
+    other = next((OTHER_NAMES[each] for each in words if each in OTHER_NAMES), None)
+    further = [] if other else [adviser(name) for adviser in ADVISERS]
+    return next(filter(None, further), None) or suggestion(other or name, target_names())
 
 
 def native_family() -> str:
@@ -361,8 +376,7 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
     if (added := _added_target(name)) is not None:
         return added
-    advice = suggestion(OTHER_NAMES.get(name.lower(), name), target_names())
-    raise ValueError(f"{option('target', name)} is not known; {advice}")
+    raise ValueError(f"{option('target', name)} is not known; {_advice_for(name)}")
 
 
 def _family(

@@ -10,16 +10,13 @@ from typing import Any
 
 from tvmrt import plugin
 from tvmrt.entry_points import entry_points
-from tvmrt.error import suggestion
+from tvmrt.error import gpu_advice, suggestion
 
 from .base import Device
 from .python_device import PythonDevice
 
 # Modules of this package that define the device of their name; all others are plug-ins.
 _OWN = ("ccompiler", "cpu")
-
-# What users try; none is a device unless a package brings it.
-GPUS = frozenset(("cuda", "directml", "gpu", "hip", "metal", "mps", "rocm", "tensorrt", "vulkan"))
 
 _DEVICES: dict[str, Device] = {}
 
@@ -75,11 +72,8 @@ def get(name: str) -> Device:
 
     device = find_c_device(name)
     if device is None:
-        if name.lower() in GPUS:
-            raise ValueError(
-                f"device {name} is not known: tvmrt computes on GPUs by the device opencl alone; "
-                f"choose from {', '.join(names())}"
-            )
+        if (advice := gpu_advice(name)) is not None:
+            raise ValueError(f"device {name} is not known: {advice}; {suggestion('', names())}")
         raise ValueError(
             plugin.why_missing("devices", name)
             or f"device {name} is not known; name the folder of its plug-in in "

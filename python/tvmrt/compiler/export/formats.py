@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tvmrt import plugin
+from tvmrt.error import similar_names
 from tvmrt.file_suffix import suffix_of
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # other outputs become folders
@@ -86,9 +87,13 @@ def check_folder_name(path: Path) -> None:
 
     Numbers are no suffixes: ``net_v1.2`` is a folder.
     """
-    if suffix_of(path)[1:2].isalpha() and not path.is_dir():
-        suffixes = ", ".join([*FILE_SUFFIXES, *output_suffixes()])
-        raise ValueError(
-            f"{path}: unknown output format {path.suffix}; use {suffixes}, "
-            "or for C sources a folder name without a suffix, or a folder that exists"
-        )
+    known, suffix = [*FILE_SUFFIXES, *output_suffixes()], suffix_of(path)
+    inner = next((each for each in map(str.lower, path.suffixes) if each in known), None)
+    if (inner is None and not suffix[1:2].isalpha()) or path.is_dir():
+        return
+    similar = inner or next((e for e in similar_names(suffix, known) if e[:2] == suffix[:2]), None)
+    use = f"did you mean {similar}? Otherwise use" if similar else "use"
+    raise ValueError(
+        f"{path}: unknown output format {path.suffix}; {use} {', '.join(known)}, "
+        "or for C sources a folder name without a suffix, or a folder that exists"
+    )

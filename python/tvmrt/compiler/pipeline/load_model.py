@@ -30,15 +30,17 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device], is_boun
     if isinstance(model, (bytes, bytearray)):
         model = onnx.parse_bytes(bytes(model))
     is_file = isinstance(model, (str, os.PathLike))
-    if not (is_file or isinstance(model, GraphBuilder) or hasattr(model, "SerializeToString")):
+    if not (is_file or isinstance(model, GraphBuilder) or hasattr(model, "opset_import")):
         if isinstance(model, Mapping):
             raise TypeError(
                 "a dictionary has the weights of a module alone, not its graph; load them with "
                 "load_state_dict() and give the module"
             )
+        remedy = "export it to ONNX, for example with torch.onnx.export(), and give that file"
+        if hasattr(model, "read") or isinstance(model, memoryview):
+            remedy = "give the path of the file, or its bytes"
         raise TypeError(
-            f"an object of type {type(model).__name__} is not a network that tvmrt reads; export "
-            "it to ONNX, for example with torch.onnx.export(), and give the path of the file"
+            f"an object of type {type(model).__name__} is not a network that tvmrt reads; {remedy}"
         )
     for _, row, value in request.options():
         if row.other_networks and value != row.default:
