@@ -139,6 +139,46 @@ def test_esp_idf_component(package):
     assert (main / path).resolve() == package.resolve()
 
 
+@pytest.mark.slow
+@of("esp-idf")
+def test_the_component_manager_packs_the_component(package, tmp_path):
+    if shutil.which("compote") is None:
+        pytest.skip("compote of idf-component-manager is not installed")
+    command = ["compote", "component", "pack", "--name", "digits_network", "--dest-dir", tmp_path]
+    subprocess.run([*command, "--project-dir", package], check=True)
+    with tarfile.open(tmp_path / "digits_network_1.0.0.tgz") as tar:
+        names = {name.removeprefix("./") for name in tar.getnames()}
+    assert {"idf_component.yml", "CMakeLists.txt", "src/tvmgen_digits_lib1.c"} <= names
+    text = (package / "idf_component.yml").read_text()
+    (package / "idf_component.yml").write_text(text.replace("1.0.0", "one"))
+    done = subprocess.run([*command, "--project-dir", package], check=False, capture_output=True)
+    assert done.returncode != 0  # it reads the metadata
+
+
+@pytest.mark.slow
+@of("zephyr")
+def test_west_fetches_the_module_into_a_workspace(package, tmp_path):
+    if shutil.which("west") is None or shutil.which("git") is None:
+        pytest.skip("west or git is not installed")
+    author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*author, "commit", "-qm", "1"]):
+        subprocess.run(["git", *words], cwd=package, check=True)
+    app = tmp_path / "workspace" / "app"
+    app.mkdir(parents=True)
+    (app / "west.yml").write_text(
+        f"manifest:\n  projects:\n    - name: digits\n      url: {package.as_uri()}\n"
+        "      revision: main\n      path: modules/digits\n"
+    )
+    for words in (["init", "-l", app], ["update"]):
+        subprocess.run(["west", *words], cwd=app.parent, check=True)
+    done = subprocess.run(
+        ["west", "list", "-f", "{abspath}", "digits"], cwd=app, check=True, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    module = Path(done.stdout.strip())
+    assert (module / "zephyr/module.yml").is_file() and (module / "samples/run").is_dir()
+
+
 @of("cmsis-pack")
 def test_cmsis_pack_description(package):
     etree = pytest.importorskip("lxml.etree")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.abc
 import os
 import signal
 import subprocess
@@ -10,12 +11,26 @@ import time
 
 import pytest
 
+from tvmrt.cli import main
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a script stands for the C compiler")
 
 
 def _listen_to_interrupts() -> None:
     """Handle SIGINT again: shells ignore it in background processes and their children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_an_interrupt_while_modules_load(capsys, monkeypatch):
+    class Interrupting(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, *_):
+            if name == "tvmrt.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "tvmrt.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert main(["cache"]) == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "tvmrt: error: interrupted\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminate", "interrupt"])
