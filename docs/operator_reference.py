@@ -8,6 +8,7 @@ from tvmrt.compiler.ir import IR_VERSION, OPS, Op
 from tvmrt.compiler.ir.contract import FAMILIES
 from tvmrt.compiler.ir.pointwise import PointwiseOp
 from tvmrt.compiler.ir.reduction import ArgReduce, ReduceOp
+from tvmrt.compiler.ir.traits import SumOrder
 
 HEAD = """# The operators between ONNX and C
 
@@ -22,6 +23,8 @@ Notation: `name: types[extents]`. `?` after a name: optional; `+`: one or more; 
 
 - Types: names and families, joined by `|`. `E=float` binds `E` to the actual type. A result may
   have the type given by an attribute.
+- `sum`: order of a float sum with `--reproducible`. A tree adds the second half of the partial sums
+  to the first half until one is left.
 - Extents: `H` is the same value everywhere; `4*H` and `C/groups` (exact division) are formulas;
   `1|C`: one of them; `_`: any; `*S`: any number of axes, `*S{1..3}`: one to three, `*K{S}`: as many
   as S; `*`: any axes.
@@ -50,6 +53,8 @@ def _rows(op: Op) -> list[str]:
         words = rule.words.replace("|", "\\|").replace("*", "\\*")
         rows.append(("where", f"`{rule.name}` is {words}" if rule.name else words))
     rows += [("result", _code(r.line)) for r in contract.results]
+    if op.sum_order:
+        rows.append(("sum", op.sum_order.value))
     return [f"| {kind} | {text} |" for kind, text in rows]
 
 
@@ -86,7 +91,12 @@ def page() -> str:
         HEAD.rstrip().replace("VERSION", str(IR_VERSION)),
         _families(),
         _table("Element by element", "Operands broadcast by numpy's rules, to `*Y`.", elements),
-        _table("Folds", "`*Y` is `S` without the axes, or with 1 in their places.", folds),
+        _table(
+            "Folds",
+            "`*Y` is `S` without the axes, or with 1 in their places. Sums of floats with "
+            f"`--reproducible`: {SumOrder.FOLD.value}.",
+            folds,
+        ),
         "## Others",
         *map(_section, others),
     ]

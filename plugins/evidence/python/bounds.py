@@ -1,46 +1,71 @@
-"""Bounds of rounding errors: interval arithmetic for values, the standard model for errors.
+"""Bounds of rounding errors: intervals and norms for values, the standard model for errors.
 
 The exact network computes with real numbers, the compiled one with rounded ones. For each element
 this module keeps an interval of the exact value, for all inputs in the declared ranges, and a bound
 of the distance between computed and exact value. A sum of n terms adds gamma(n) times the sum of
 the magnitudes: that holds for any order of the terms, with and without fused multiply-add.
-``FOLDED`` more roundings cover constants that the compiler folds into weights. 3x3 convolutions are
-bounded for Winograd tiles, too. Bounds of deep networks are wide: an interval forgets that two
-tensors depend on each other.
+``FOLDED`` more roundings cover constants that the compiler folds into weights.
+
+An interval forgets that elements depend on each other, so that each layer multiplies it by the sum
+of the weights' magnitudes. The norms of a whole tensor and of its errors grow by the largest
+singular value only, which is what bounds deep networks. The smaller of both bounds counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf, prod
+from math import ceil, cos, inf, pi, prod, sqrt
 from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.sdk.graph import OPS, Graph, Node, Trait, Value, transform_matrices
+from tvmrt.compiler.sdk.graph import OPS, Graph, Node, Trait, Value
 
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance of 1 to the next number
 SMALL = 2.0**-126  # results below may be flushed to 0
 LIBRARY_UNITS = 8  # error of exp, tanh and the like, in units of the result
 FOLDED = 8  # roundings of weights into which constants are folded
-TILES = (2, 4)  # sizes of Winograd tiles
+GRID = 6  # frequencies at which the gain of a convolution is computed, for each of its weights
 MAYBE_ZERO = "an operand may be 0, infinite or outside of the function's domain"
 
 
 @dataclass
 class Tensor:
-    """``low``, ``high``: of exact values; ``error``: of computed ones. ``reason``: of infinity."""
+    """``low``, ``high``: of exact values; ``error``: of computed ones. ``reason``: of infinity.
+
+    ``norm``, ``gap``: Euclidean norms of all exact values, and of all errors.
+    """
 
     low: np.ndarray
     high: np.ndarray
     error: np.ndarray
     reason: str = ""
+    norm: float = inf
+    gap: float = inf
+
+    @property
+    def exact(self) -> np.ndarray:
+        """Greatest magnitude of exact values."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
 
     @property
     def size(self) -> np.ndarray:
         """Greatest magnitude of computed values."""
-        return np.maximum(np.abs(self.low), np.abs(self.high)) + self.error
+        return self.exact + self.error
+
+    def widened(self) -> Tensor:
+        """Return the range of computed values, as exact ones."""
+        low, high = self.low - self.error, self.high + self.error
+        return Tensor(low, high, np.zeros_like(self.error), "", self.norm + self.gap, 0.0)
+
+    def tighten(self) -> None:
+        """Bound elements by norms, and norms by elements."""
+        slack = 1 + 1e-9  # of the arithmetic of this module
+        self.norm = float(np.fmin(self.norm, np.linalg.norm(self.exact))) * slack
+        self.gap = float(np.fmin(self.gap, np.linalg.norm(self.error))) * slack
+        self.low, self.high = np.fmax(self.low, -self.norm), np.fmin(self.high, self.norm)
+        self.error = np.fmin(self.error, self.gap)
 
 
 def error_bounds(graph: Graph, input_ranges: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +134,7 @@ def _most(array: np.ndarray) -> float:
 def _of(value: Value, tensors: dict[Value, Tensor]) -> Tensor:
     if value.is_constant:
         data = value.data.astype(np.float64)
-        return Tensor(data, data, np.zeros(data.shape))
+        return Tensor(data, data, np.zeros(data.shape), "", float(np.linalg.norm(data)), 0.0)
     return tensors[value]
 
 
@@ -128,14 +153,79 @@ def _add_node(node: Node, tensors: dict[Value, Tensor]) -> float:
         own = inf
     else:
         results = rule(node, *operands)
-        exact = [t and Tensor(t.low, t.high, np.zeros_like(t.error)) for t in operands]
-        own = max(_most(t.error) for t in rule(node, *exact))
+        wide = rule(node, *(t and t.widened() for t in operands))
+        own = max(_most(t.error) for t in wide)
+        if (gain := _gain(node)) is not None:
+            read = [(gain * _repeats(node, v), tensors[v]) for v in node.operands()
+                    if not v.is_constant]  # fmt: skip
+            results[0].norm = sum(n * t.norm for n, t in read) + _at_zero(node)
+            results[0].gap = sum(n * t.gap for n, t in read) + float(np.linalg.norm(wide[0].error))
     for value, result in zip(node.outputs, results):
         result.error = np.where(np.isnan(result.error), inf, result.error)
+        result.tighten()
         if _most(result.error) == inf and not result.reason:
             result.reason = reason or f"{node.op} of node {node.name}: {MAYBE_ZERO}"
         tensors[value] = result
     return own
+
+
+def _repeats(node: Node, value: Value) -> float:
+    """Return by how much broadcasting multiplies the norm of an operand at most."""
+    if node.op not in _CONTRACTIONS and not value.is_constant:
+        return 1.0
+    return sqrt(max(node.output.type.size / max(value.type.size, 1), 1))
+
+
+def _at_zero(node: Node) -> float:
+    """Return a bound of the norm of a node's result if all operands but constants are zeros."""
+    if node.op in ("sigmoid", "softmax"):
+        return inf
+    first = 2 if node.op in ("conv", "matmul") else 0  # the bias
+    found = [] if node.op in ("mul", "div") else node.inputs[first:]
+    return sum(float(np.linalg.norm(v.data.astype(np.float64))) * _repeats(node, v)
+               for v in found if v is not None and v.is_constant and v.dtype.is_float)  # fmt: skip
+
+
+# Operators that do not increase differences, element by element; operands broadcast.
+_CONTRACTIONS = {"add", "sub", "min", "max", "relu", "neg", "abs", "sigmoid", "tanh", "mul", "div"}
+
+
+def _gain(node: Node) -> float | None:
+    """Return by how much a node multiplies the norm of a difference of its operands at most, before
+    they broadcast; None if that is not known."""
+    attrs, shape = node.attrs, node.inputs[0].shape
+    if node.op in ("mul", "div", "conv", "matmul"):
+        if not node.inputs[1].is_constant:
+            return None
+        w = node.inputs[1].data.astype(np.float64)
+        if node.op == "conv":
+            return max(map(_conv_gain, np.split(w, attrs["groups"])))
+        if node.op == "matmul":
+            return float(np.linalg.norm(w, 2)) if w.ndim == 2 else None
+        return float(np.abs(w if node.op == "mul" else 1 / w).max(initial=0.0))
+    if node.op in ("max_pool", "avg_pool"):  # windows with an element
+        rows = zip(attrs["kernel"], attrs["strides"], attrs["dilations"], node.output.shape[2:])
+        return sqrt(prod(min(ceil(k / s) if d == 1 else k, out) for k, s, d, out in rows))
+    if node.op in ("reduce_mean", "reduce_sum"):
+        root = sqrt(max(prod(shape[d] for d in attrs["axes"]), 1))
+        return root if node.op == "reduce_sum" else 1 / root
+    moves = node.has(Trait.REARRANGES) or node.op in ("slice", "concat")
+    moves = moves or (node.op == "pad" and attrs["mode"] == "constant")
+    return 1.0 if moves or node.op == "softmax" or node.op in _CONTRACTIONS else None
+
+
+def _conv_gain(w: np.ndarray) -> float:
+    """Return a bound of the largest singular value of a convolution with weights [OC C *K].
+
+    It is at most that of the transfer function at its worst frequency. The square of that is a
+    trigonometric polynomial of degree k - 1 along each axis, so that it falls from its maximum to
+    the nearest frequency of the grid by a factor of cos((k - 1) * pi / n) at most (M. Riesz).
+    """
+    sizes = [1 if k == 1 else GRID * k for k in w.shape[2:]]
+    fall = prod(cos((k - 1) * pi / n) for k, n in zip(w.shape[2:], sizes))
+    transfer = np.moveaxis(np.fft.fftn(w, sizes, range(2, w.ndim)), (0, 1), (-2, -1))
+    half = transfer[: sizes[0] // 2 + 1]  # the others are their conjugates
+    return float(np.linalg.norm(half, 2, (-2, -1)).max()) / sqrt(fall)
 
 
 def _rounded(node: Node, low, high, error, count: float = 1, size=None) -> list[Tensor]:
@@ -307,36 +397,29 @@ def _linear(node: Node, function, x: Tensor, w: Tensor, count: int, bias=0.0) ->
     error = function(x.error, w.size)
     if radii[1].any() or w.error.any():
         radius = radius + function(np.abs(middles[0]), radii[1])
-        error = error + function(x.size - x.error, w.error)
-    size = function(x.size, w.size) + np.abs(bias)
-    return _rounded(node, middle - radius, middle + radius, error, count + FOLDED, size)
+        error = error + function(x.exact, w.error)
+        return _rounded(node, middle - radius, middle + radius, error, count + FOLDED,
+                        function(x.size, w.size) + np.abs(bias))  # fmt: skip
+    rows = np.sqrt(function(np.ones(x.low.shape), w.low**2)) * (1 + 1e-9)  # norms of the weights
+    size = np.fmin(function(x.size, w.size), rows * (x.norm + x.gap)) + np.abs(bias)
+    low, high = np.fmax(middle - radius, bias - rows * x.norm), rows * x.norm + bias
+    error = np.fmin(error, rows * x.gap)
+    return _rounded(node, low, np.fmin(middle + radius, high), error, count + FOLDED, size)
 
 
 def _conv(node: Node, x: Tensor, w: Tensor, bias: Tensor | None = None) -> list[Tensor]:
-    shape, attrs = node.inputs[1].shape, node.attrs
+    shape = node.inputs[1].shape
     row = 0.0 if bias is None else bias.low.reshape(-1, *(1 for _ in shape[2:]))
 
     def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return _evaluate(node, a, b)
 
-    (result,) = _linear(node, function, x, w, prod(shape[1:]), row)
-    if shape[2:] == (3, 3) and {*attrs["strides"], *attrs["dilations"], attrs["groups"]} == {1}:
-        most = np.max(x.size, (0, 2, 3))
-        own = np.maximum.reduce([_winograd(np.abs(w.low), most, size) for size in TILES])
-        result.error = result.error + own.reshape(-1, 1, 1)
-    return [result]
-
-
-def _winograd(w: np.ndarray, most: np.ndarray, size: int) -> np.ndarray:
-    """Return the error of Winograd tiles by channel, for inputs up to ``most`` by channel."""
-    inputs, weights, results = (np.abs(each) for each in transform_matrices(size))
-    spread = np.outer(inputs.sum(1), inputs.sum(1))
-    products = np.einsum("pi,ocij,qj,c->opq", weights, w, weights, most, optimize=True) * spread
-    tiles = np.einsum("ip,opq,jq->oij", results, products, results, optimize=True)
-    return _gamma(len(most) + 8 * len(inputs) + FOLDED, UNIT["float32"]) * tiles.max((1, 2))
+    return _linear(node, function, x, w, prod(shape[1:]), row)
 
 
 def _matmul(node: Node, a: Tensor, b: Tensor, bias: Tensor | None = None) -> list[Tensor]:
+    if bias is not None and not node.inputs[2].is_constant:
+        return _unknown(node, "its bias is computed")
     row = 0.0 if bias is None else bias.low
     return _linear(node, np.matmul, a, b, node.inputs[0].shape[-1], row)
 

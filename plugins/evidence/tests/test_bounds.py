@@ -7,6 +7,8 @@ import pytest
 from reference_case import import_graph, model_of
 
 import tvmrt
+from tvmrt.compiler.ir import reference_conv
+from tvmrt.plugins.evidence import bounds
 from tvmrt.plugins.evidence.bounds import error_bounds
 
 SAMPLES = 10_000
@@ -73,7 +75,7 @@ def test_no_sample_exceeds_the_bound(case):
     model = model_of(rows, {"x": x}, constants, ["y"])
     bound = error_bounds(import_graph(model), {"x": (-1, 1)})["outputs"]["y"]
     expected = exact(x.astype(WIDE))
-    found = np.asarray(tvmrt.load(model)({"x": x})["y"])
+    found = np.asarray(tvmrt.load(model, reproducible=True)({"x": x})["y"])
     worst = float(np.abs(found - expected).max())
     assert 0 < worst <= bound["error"] < 1
     assert bound["low"] <= expected.min() and expected.max() <= bound["high"]
@@ -128,3 +130,46 @@ def test_each_node_reports_the_error_that_it_adds():
         "softmax",
     ]
     assert all(0 < row["own"] <= row["error"] for row in result["nodes"])
+
+
+DEPTH = 6
+DEEP = [
+    row for i in range(DEPTH)
+    for row in (("Conv", ["x" if i == 0 else f"r{i - 1}", f"w{i}"], [f"c{i}"], {"pads": [1] * 4}),
+                ("Relu", [f"c{i}"], [f"r{i}"], {}))
+]  # fmt: skip
+DEEP_WEIGHTS = {f"w{i}": weights(12, 12, 3, 3, seed=i) * F32(0.2) for i in range(DEPTH)}
+
+
+def test_norms_bound_a_deep_network_better_than_intervals(monkeypatch):
+    """Each layer multiplies an interval by the sum of its weights, a norm by its gain only."""
+    x = np.random.default_rng(1).uniform(-1, 1, (300, 12, 8, 8)).astype(F32)
+    wide = x.astype(WIDE)
+    for each in DEEP_WEIGHTS.values():
+        padded = np.pad(wide, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        wide = np.maximum(sum(
+            np.einsum("nchw,oc->nohw", padded[:, :, i : i + 8, j : j + 8], each[:, :, i, j])
+            for i in range(3) for j in range(3)
+        ), 0)  # fmt: skip
+    rows = tvmrt.load(model_of(DEEP, {"x": x}, DEEP_WEIGHTS, ["r5"]), reproducible=True)({"x": x})
+    worst = float(np.abs(np.asarray(rows["r5"]) - wide).max())
+    graph = import_graph(model_of(DEEP, {"x": x[:1]}, DEEP_WEIGHTS, ["r5"]))
+    with_norms = error_bounds(graph, {"x": (-1, 1)})["outputs"]["r5"]
+    monkeypatch.setattr(bounds, "_gain", lambda node: None)
+    monkeypatch.setattr(bounds.Tensor, "tighten", lambda self: None)
+    without = error_bounds(graph, {"x": (-1, 1)})["outputs"]["r5"]
+    assert 0 < worst <= with_norms["error"] < without["error"] / 4
+    assert wide.max() <= with_norms["high"] < without["high"]
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 3, 3), (4, 4, 2, 5), (3, 6, 1, 1), (6, 1, 3, 3)])
+def test_gain_of_a_convolution_bounds_its_matrix(shape):
+    """The matrix has a column for each element of an image of 12 x 12 with padding."""
+    w = np.random.default_rng(4).normal(size=shape)
+    images = np.eye(shape[1] * 144).reshape(-1, shape[1], 12, 12)
+    pads = [n // 2 for n in shape[2:]]
+    attrs = {"groups": 1, "strides": (1, 1), "dilations": (1, 1), "pads_before": pads,
+             "pads_after": pads}  # fmt: skip
+    matrix = reference_conv.conv(images, w, None, attrs).reshape(len(images), -1)
+    largest = np.linalg.norm(matrix, 2)
+    assert (1 - 1e-9) * largest <= bounds._conv_gain(w) <= 1.25 * largest

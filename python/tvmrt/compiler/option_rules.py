@@ -188,8 +188,8 @@ RULES = (
     ),
     Rule(
         "vectors of 32-bit ARM round the smallest numbers to zero, those of other processors do "
-        "not; choose another target than {target=*} for {reproducible}",
-        lambda r: r.reproducible and str(r.target).startswith("armv7"),
+        "not; choose {levels=vfp} for {reproducible}",
+        lambda r: r.reproducible and r.target == "armv7-linux" and [*r.levels] != ["vfp"],
         UnsupportedError,
     ),
     Rule(

@@ -16,11 +16,13 @@ import boards
 import golden_case
 import networks_under_qemu
 import numpy as np
+import onnx
 import pytest
+import reproducible_networks
 from dispatch_runs import load_at
 from onnx import helper
 from onnx_graph import model
-from reproducible_networks import GROUPS, check_equal, network
+from reproducible_networks import GROUPS, check_equal
 
 import tvmrt
 from tvmrt.compiler import processor
@@ -30,10 +32,18 @@ from tvmrt.runtime.executor import AotModule
 
 ort = pytest.importorskip("onnxruntime")
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
+BLOCKS = {"int8": "products", "int4": "products"}  # groups with weights in blocks of few bits
+EVERY = [*GROUPS, *BLOCKS]
 OTHERS = sorted(set(GROUPS) - {"products", "rows"})
 
 
+def network(group: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    return reproducible_networks.network(BLOCKS.get(group, group))
+
+
 def compiled(group: str, **options) -> tvmrt.compiler.CompiledLibrary:
+    if group in BLOCKS:
+        options["weights"] = group
     return tvmrt.compile(network(group)[0], executor="aot", reproducible=True, **options)
 
 
@@ -113,7 +123,7 @@ def test_compilers(compiler, flags, reference, monkeypatch, tmp_path):
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     monkeypatch.setenv("TVMRT_CFLAGS", flags)
-    for group in GROUPS:
+    for group in EVERY:
         path = tmp_path / f"{group}.so"
         compiled(group, target="native", cc=compiler).export_library(path)
         check_equal(run(tvmrt.runtime.load_module(path), group), reference(group))
@@ -121,13 +131,25 @@ def test_compilers(compiler, flags, reference, monkeypatch, tmp_path):
 
 def test_functions_of_the_c_library_are_refused():
     made = model([helper.make_node("Exp", ["x"], ["y"])], {"x": np.zeros(3)}, ["y"])
-    with pytest.raises(UnsupportedError, match=r"y calls exp\(\) of the C library, .*float32"):
+    with pytest.raises(UnsupportedError, match=r"y computes exp\(\) with the C library, .*float32"):
         tvmrt.compile(made, reproducible=True)
 
 
-def test_weights_of_few_bits_are_refused():
-    with pytest.raises(UnsupportedError, match="blocks of few bits in the order of the processor"):
-        tvmrt.compile(network("products")[0], reproducible=True, weights="int8")
+def test_random_float64_numbers_are_refused_and_float32_numbers_are_equal(tmp_path):
+    def normal(kind: int, path: Path) -> np.ndarray:
+        row = helper.make_node("RandomNormal", [], ["y"], shape=[300], seed=2.0, dtype=kind)
+        library = tvmrt.compile(model([row], {}, ["y"]), executor="aot", reproducible=True,
+                                target="x86-64", levels=[path.stem])  # fmt: skip
+        library.export_library(path)
+        runner = AotModule(tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0)))
+        runner.run()
+        return runner.get_output(0).numpy()
+
+    with pytest.raises(UnsupportedError, match=r"tvmrt_normal_float64\(\) with the C library"):
+        normal(onnx.TensorProto.DOUBLE, tmp_path / "v2.so")
+    if processor.machine() == "x86_64":
+        first, second = (normal(1, tmp_path / f"{level}.so") for level in ("v2", "v3"))
+        np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +157,7 @@ def test_weights_of_few_bits_are_refused():
     [
         ({"winograd": True}, "winograd"),
         ({"precision": "bf16"}, "precision"),
-        ({"target": "armv7-linux"}, "armv7-linux"),
+        ({"target": "armv7-linux"}, "levels"),
     ],
 )
 def test_options_that_change_the_order_are_refused(options, error):
@@ -161,7 +183,7 @@ def test_digest_names_network_and_arithmetic(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(processor.machine() != "x86_64", reason="levels of x86-64")
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", EVERY)
 def test_levels(group, reference, monkeypatch, tmp_path):
     features = processor.flags()
     levels = ["v2"]
@@ -174,11 +196,12 @@ def test_levels(group, reference, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", EVERY)
 @pytest.mark.parametrize(
     ("target", "level", "cpu"),
     [
         ("aarch64-linux", "neon", "cortex-a53"),
+        ("armv7-linux", "vfp", "cortex-a9"),
         ("riscv64-linux", "rv64", "rv64"),
         ("riscv64-linux", "rvv", "rv64,v=true,vext_spec=v1.0,vlen=128"),
     ],
@@ -191,7 +214,7 @@ def test_other_processors(machines, target, level, cpu, group, reference, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", EVERY)
 @pytest.mark.parametrize(
     "target", ["cortex-m0plus", "cortex-m4", "cortex-m33", "cortex-m55", "riscv32"]
 )

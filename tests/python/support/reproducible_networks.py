@@ -34,6 +34,9 @@ LAYERS = {
     "conv of few channels": ("Conv", [PICTURE, normal(8, 3, 5, 5)], {"strides": [2, 2]}),
     "conv of groups": ("Conv", [X, normal(8, 6, 3, 3), normal(8)], {"group": 2}),
     "conv of one row": ("Conv", [normal(1, 10, 40), normal(7, 10, 3)], {"dilations": [2]}),
+    "conv with gaps": (
+        "Conv", [X, normal(5, 12, 2, 3)], {"dilations": [1, 2], "pads": [2, 0, 0, 2]}
+    ),
     "depthwise": ("Conv", [X, normal(12, 1, 3, 3), normal(12)], {"group": 12, "pads": [1] * 4}),
     "depthwise, multiplier 2": ("Conv", [X, normal(24, 1, 5, 5)], {"group": 12, "pads": [2] * 4}),
     "transposed conv": ("ConvTranspose", [X, normal(12, 5, 3, 3), normal(5)], {"strides": [2, 2]}),

@@ -13,9 +13,16 @@
 
 #include "layer_f32.h"
 
-/* Set the input segments under kernel columns [first, end), without rows outside the input: those
- * of the first column come first. `x` is the pixel, as rows are read, under column 0 of the
- * kernel. */
+/* Kernel columns of a row whose segments follow each other. Column by column, columns that only cover
+ * padding can be omitted; boards compute row by row. */
+#if defined(TVMRT_FIXED_ORDER)
+#define TVMRT_COLUMNS_TOGETHER(columns) (columns)
+#else
+#define TVMRT_COLUMNS_TOGETHER(columns) 1
+#endif
+
+/* Set the input segments under kernel columns [first, end), without rows outside the input. `x` is
+ * the pixel, as rows are read, under column 0 of the kernel. */
 TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                               tvmrt_rows_f32* r, int64_t output_row, int first,
                                               int end, int64_t x, tvmrt_tile_f32* tile) {
@@ -25,8 +32,8 @@ TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_jo
   const int32_t channels = job->layer->in_channels;
   const int packed = tvmrt_packed_f32(job);
   int count = 0;
-  for (int tap = first; tap < end; tap++) {
-    const int64_t pixel = x + (int64_t)tap * window->dilation[2];
+  for (int column = first, next; column < end; column = next) {
+    next = column + TVMRT_COLUMNS_TOGETHER(end - first);
     for (int kd = 0; kd < window->kernel[0]; kd++) {
       for (int kh = 0; kh < window->kernel[1]; kh++) {
         const int32_t d = at.d + kd * window->dilation[0], h = at.h + kh * window->dilation[1];
@@ -34,8 +41,11 @@ TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_jo
             (const float*)(const void*)tvmrt_read_row_by(copy, &r->reader, at.image, d, h);
         if (!row) continue;
         const int64_t k = (int64_t)(kd * window->kernel[1] + kh) * window->kernel[2] * channels;
-        r->segments[count].x = row + pixel * rows->x_pixel;
-        r->segments[count++].w = (k + (int64_t)tap * channels) * packed;
+        for (int tap = column; tap < next; tap++) {
+          const int64_t pixel = x + (int64_t)tap * window->dilation[2];
+          r->segments[count].x = row + pixel * rows->x_pixel;
+          r->segments[count++].w = (k + (int64_t)tap * channels) * packed;
+        }
       }
     }
   }
@@ -191,8 +201,8 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
                                     tvmrt_rows_f32* rows, int group,
                                     const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
   const tvmrt_row_plan* plan = &job->layer->rows;
-  const int spacing =
-      plan->taps > 1 && plan->source == TVMRT_SOURCE_LINE_BUFFER && job->tiles->width[0] > 0;
+  const int spacing = TVMRT_COLUMNS_TOGETHER(plan->taps) < plan->taps &&
+                      plan->source == TVMRT_SOURCE_LINE_BUFFER && job->tiles->width[0] > 0;
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
   if (part->next_weights > 0) tvmrt_conv_f32_set_prefetch(job, part, c_begin, c_end, &row);

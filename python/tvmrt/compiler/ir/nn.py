@@ -10,7 +10,7 @@ from . import reference_conv
 from .contract import LIMIT, Contract, Rule, holds, let
 from .op import Op, broadcast, register
 from .sizes.assumptions import is_at_least
-from .traits import Trait, Weights
+from .traits import SumOrder, Trait, Weights
 
 
 def conv_extent(n: int, k: int, stride: int, dilation: int, before: int, after: int) -> int:
@@ -57,6 +57,7 @@ CONV_EXAMPLE = {"C": 4, "OC": 6, "groups": 2, "S": (5, 6), "K": (3, 3)}
 class Conv(Op):
     """Convolution with constant weights."""
 
+    sum_order = SumOrder.FUSED
     traits = frozenset({Trait.CONVOLUTION, Trait.BFLOAT16, Trait.CHANNELS_INNERMOST})
     weights = Weights(operand=1, output_axis=0, input_axis=1)
     channel_axis = 1
@@ -78,6 +79,7 @@ class Conv(Op):
 class ConvTranspose(Op):
     """Transposed convolution: input i adds to output i * stride + tap * dilation - before."""
 
+    sum_order = SumOrder.TRANSPOSED
     traits = frozenset({Trait.BFLOAT16, Trait.CHANNELS_INNERMOST})
     weights = Weights(operand=1, output_axis=1, input_axis=0)
     channel_axis = 1
@@ -107,6 +109,7 @@ class ConvTranspose(Op):
 class MatMul(Op):
     """Matrix product; batch axes broadcast."""
 
+    sum_order = SumOrder.FUSED
     traits = frozenset({Trait.MATRIX_PRODUCT, Trait.BFLOAT16})
     weights = Weights(operand=1, output_axis=-1, input_axis=-2)
     channel_axis = -1
@@ -183,6 +186,7 @@ class MaxPool(_Pool):
 class AvgPool(_Pool):
     """Mean of each window; ``count_pads``: count padding as zeros, otherwise leave it out."""
 
+    sum_order = SumOrder.WINDOW
     traits = frozenset({Trait.POOL, Trait.MEAN, Trait.CHANNELS_INNERMOST})
 
     contract = pool("float32", "y: E[N C *out_spatial]", "count_pads: bool")
@@ -195,6 +199,7 @@ class AvgPool(_Pool):
 class LpPool(_Pool):
     """``p``-norm of each window: root of the sum of the ``p``-th powers of magnitudes."""
 
+    sum_order = SumOrder.WINDOW
     traits = frozenset({Trait.POOL, Trait.CHANNELS_INNERMOST})
 
     contract = pool("float32", "y: E[N C *out_spatial]", "p: int 1..")
@@ -228,6 +233,7 @@ class MaxUnpool(Op):
 class Softmax(Op):
     """exp(x) / sum(exp(x)) along ``axis``; with ``log`` its logarithm."""
 
+    sum_order = SumOrder.SOFTMAX
     contract = Contract("x: float32[*S] -> y: float32[*S]", "axis: axis of x, log?: bool")
 
     def evaluate(self, arrays, attrs):

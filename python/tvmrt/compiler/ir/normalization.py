@@ -8,7 +8,7 @@ import numpy as np
 
 from .contract import LIMIT, Contract, holds
 from .op import Op, register
-from .traits import Trait
+from .traits import SumOrder, Trait
 
 
 @register("layer_norm")
@@ -19,6 +19,7 @@ class LayerNorm(Op):
     shift are left out, and the variance is the mean square.
     """
 
+    sum_order = SumOrder.NORM
     contract = Contract(
         "x: float32[*S], scale?: float32[*], shift?: float32[*] -> y: float32[*S]",
         "axis: axis of x, epsilon: float, centre: bool",

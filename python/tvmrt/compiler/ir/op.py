@@ -13,7 +13,7 @@ from .contract import Contract, ContractError
 from .sizes import Extent, extent_text
 from .sizes.assumptions import are_equal
 from .tensor_type import TensorType
-from .traits import Trait, Weights
+from .traits import SumOrder, Trait, Weights
 
 POINTWISE = "pointwise"  # one output element from the elements at the same (broadcast) index
 VIEW = "view"  # the same elements in another order or number; often without code
@@ -50,6 +50,7 @@ class Op:
     results_persist: bool = False  # whether its results stay valid until the next run
     host_only: str = ""  # reason why it does not run on boards
     traits: frozenset[Trait] = frozenset()
+    sum_order: SumOrder | None = None  # of the sums that it computes, if they are on its card
     integer_of: str = ""  # operator on floating-point numbers that it computes on 8-bit integers
     variant_of: str = ""  # operator that it computes by another algorithm
     weights: Weights | None = None  # set for matmul-like operators

@@ -18,7 +18,7 @@ from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, AvgPool, Conv, MatMul, MaxPool
 from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
 from .requantization import requantize
 from .tensor_type import PerTensor
-from .traits import Trait
+from .traits import SumOrder, Trait
 
 INT8_TYPES = ("int8", "uint8")
 
@@ -461,6 +461,7 @@ class MatMulBlocks(Op):
     """
 
     variant_of = "matmul"
+    sum_order = SumOrder.BLOCKS
     traits = frozenset({Trait.BFLOAT16, Trait.INT8_ACTIVATIONS})
 
     contract = Contract(

@@ -11,7 +11,7 @@ from .contract import Contract, holds, let
 from .dtype import DType
 from .op import REDUCE, Op, define, register
 from .sizes import sym_max
-from .traits import Trait
+from .traits import SumOrder, Trait
 
 
 def _reduced_shape(S: Sequence[int], axes: Sequence[int], keepdims: bool) -> list[int]:
@@ -47,6 +47,8 @@ class ReduceOp(Op):
         self.combine = combine
         if self.picks:
             self.traits = frozenset({Trait.EXTREMUM})
+        elif combine == "+":
+            self.sum_order = SumOrder.FOLD
         self.fn = fn
 
     contract = Contract(
@@ -215,6 +217,7 @@ class CumulativeSum(Op):
     ``reverse`` starts at the end.
     """
 
+    sum_order = SumOrder.TERMS
     traits = frozenset({Trait.ANY_LAYOUT})
     function: np.ufunc = np.add
 
@@ -236,6 +239,7 @@ class CumulativeSum(Op):
 class CumulativeProduct(CumulativeSum):
     """Cumulative product along ``axis``, with the attributes of ``cumulative_sum``."""
 
+    sum_order = None
     function = np.multiply
 
 

@@ -49,6 +49,44 @@ class Trait(Enum):
     ANY_LAYOUT = "its code reads x in any order of axes, and writes y in the same order"
 
 
+class SumOrder(Enum):
+    """Order and rounding of the sums of float32 with ``--reproducible``, on every processor.
+
+    A tree adds the second half of the partial sums to the first half until one is left.
+    """
+
+    FUSED = (
+        "from the bias or 0 on, one product after another, each fused with its addition; the "
+        "channels (or K) of a place of the kernel, then those of the next place"
+    )
+    TRANSPOSED = (
+        "as conv; with strides of 1 from the last place of the kernel to the first, else from the "
+        "first to the last"
+    )
+    WINDOW = (
+        "each row of the window, one term after another, squares fused with their addition; then "
+        "the sums of the rows"
+    )
+    TERMS = "one term after another"
+    FOLD = (
+        "one term after another, as they lie in memory; an axis of 64 or more contiguous elements "
+        "in 32 partial sums, element i in sum i modulo 32, joined by a tree"
+    )
+    SOFTMAX = (
+        "of a contiguous axis in four vectors of 16 partial sums, element i in sum i modulo 64; of "
+        "the vectors, beginning after the last full one, (first + second) + (third + fourth), "
+        "joined by a tree; of other axes one term after another"
+    )
+    NORM = (
+        "of elements in 64 partial sums, of squared deviations in 32, fused, joined by a tree; "
+        "then elements after a multiple of 64 or 32, one after another"
+    )
+    BLOCKS = (
+        "16 partial sums of fused products, element i of a block in sum i modulo 16, joined by a "
+        "tree after the last block"
+    )
+
+
 class Weights(NamedTuple):
     """Weights of a matmul-like operator.
 

@@ -81,7 +81,9 @@ TVMRT_INLINE void tvmrt_widen_part(const uint8_t* w, int bytes, int low, int mas
     TVMRT_F32V(store)(q + i, TVMRT_F32V(fma)(numbers, factor, offset));
   }
 #endif
-  for (; i < bytes; i++) q[i] = (float)((w[i] >> low) & mask) * scale - shift;
+  for (; i < bytes; i++) {
+    q[i] = TVMRT_FMAF((float)((w[i] >> low) & mask), scale, -shift);
+  }
 }
 
 /*! \brief Widen the weights of a block to floats. */
@@ -95,7 +97,7 @@ TVMRT_INLINE void tvmrt_widen_block(const uint8_t* w, int bits, int block, float
 
 /*! \brief Accumulators of some columns and rows. */
 typedef struct tvmrt_block_accumulators {
-  tvmrt_f32v at[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_ROWS];
+  tvmrt_sum_f32 at[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_ROWS];
 } tvmrt_block_accumulators;
 
 /*! \brief Add `count` products of block g, for columns from c on and rows of x. */
@@ -103,7 +105,7 @@ TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_nbits_job* job, int bits, i
                                   int blocks, int32_t c, int columns, const float* x, int rows,
                                   int count, float (*q)[TVMRT_BLOCK_MAX],
                                   tvmrt_block_accumulators* sums) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  enum { kLanes = TVMRT_SUM_LANES };
   const int bytes = block * bits / 8, k = job->layer->k;
   for (int j = 0; j < columns; j++) {
     const int64_t at = (int64_t)(c + j) * blocks + g;
@@ -114,18 +116,18 @@ TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_nbits_job* job, int bits, i
   x += (int64_t)g * block;
   for (int i = 0; i < count; i += kLanes) {
     const int left = count - i;
-    tvmrt_f32v from[TVMRT_BLOCK_ROWS];
+    tvmrt_sum_f32 from[TVMRT_BLOCK_ROWS];
     TVMRT_UNROLL(4)
     for (int r = 0; r < rows; r++) {
       const float* p = x + (int64_t)r * k + i;
-      from[r] = left >= kLanes ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, left);
+      from[r] = left >= kLanes ? TVMRT_SUM_F32(load)(p) : TVMRT_SUM_F32(load_n)(p, left);
     }
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
-      const tvmrt_f32v some = TVMRT_F32V(load)(q[j] + i);
+      const tvmrt_sum_f32 some = TVMRT_SUM_F32(load)(q[j] + i);
       TVMRT_UNROLL(4)
       for (int r = 0; r < rows; r++) {
-        sums->at[j][r] = TVMRT_F32V(fma)(some, from[r], sums->at[j][r]);
+        sums->at[j][r] = TVMRT_SUM_F32(fma)(some, from[r], sums->at[j][r]);
       }
     }
   }
@@ -363,7 +365,8 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_nbits_job* job, int bits,
 }
 #endif
 
-/*! \brief Add blocks ``from`` to ``count`` of `columns` columns for one row. */
+/*! \brief Add blocks ``from`` to ``count`` of `columns` columns for one row, in the processor's
+ * order: not with TVMRT_ONE_ORDER. */
 TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_nbits_job* job, int bits, int block,
                                        int from, int count, int blocks, int32_t c, int columns,
                                        const float* x, tvmrt_block_accumulators* sums) {
@@ -380,7 +383,7 @@ TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_nbits_job* job, int bi
     }
   }
   TVMRT_UNROLL(4)
-  for (int j = 0; j < columns; j++) sums->at[j][0] = found[j];
+  for (int j = 0; j < columns; j++) memcpy(&sums->at[j][0], &found[j], sizeof found[j]);
 }
 
 /*! \brief Add the blocks from g0 on to y, for some columns from c on, and some rows from x and y
@@ -395,7 +398,7 @@ TVMRT_INLINE void tvmrt_matmul_nbits_tile(const tvmrt_matmul_nbits_job* job, int
   TVMRT_UNROLL(4)
   for (int j = 0; j < columns; j++) {
     TVMRT_UNROLL(4)
-    for (int r = 0; r < rows; r++) sums.at[j][r] = TVMRT_F32V(splat)(0.0f);
+    for (int r = 0; r < rows; r++) sums.at[j][r] = TVMRT_SUM_F32(splat)(0.0f);
   }
   if (scaled_last && block * bits / 8 % TVMRT_SIMD_LANES_F32 == 0) {
     tvmrt_add_row_blocks(job, bits, block, g0, whole, blocks, c, columns, x, &sums);
@@ -412,7 +415,7 @@ TVMRT_INLINE void tvmrt_matmul_nbits_tile(const tvmrt_matmul_nbits_job* job, int
     TVMRT_UNROLL(4)
     for (int r = 0; r < rows; r++) {
       float* to = y + (int64_t)r * layer->n + c + j;
-      *to = (g0 > 0 ? *to : 0.0f) + TVMRT_F32V(sum)(sums.at[j][r]);
+      *to = (g0 > 0 ? *to : 0.0f) + TVMRT_SUM_F32(sum)(sums.at[j][r]);
     }
   }
 }
@@ -424,7 +427,8 @@ TVMRT_INLINE void tvmrt_matmul_nbits_rows(const tvmrt_matmul_nbits_job* job, int
   float* y = job->y + row * job->layer->n;
   int32_t c = first;
   /* below 2 ^ 112 the sums of 256 products with 8 bits are finite before scaling */
-  const int alone = rows == 1 && tvmrt_largest_bits(x, job->layer->k) < 0x77800000u;
+  const int alone =
+      !TVMRT_ONE_ORDER && rows == 1 && tvmrt_largest_bits(x, job->layer->k) < 0x77800000u;
   const int g0 = alone ? tvmrt_matmul_words(job, bits, block, first, end, x, y) : 0;
   if (g0 > 0 && (int64_t)g0 * block >= job->layer->k) return;
   for (; c + TVMRT_BLOCK_COLUMNS <= end; c += TVMRT_BLOCK_COLUMNS) {

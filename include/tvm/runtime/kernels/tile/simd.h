@@ -295,7 +295,9 @@ typedef TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ) tvmrt_f32v;
 
 #if defined(TVMRT_FIXED_ORDER)
 #define TVMRT_SUM_LANES 16
+#define TVMRT_ONE_ORDER 1
 #else
+#define TVMRT_ONE_ORDER 0
 #define TVMRT_SUM_LANES TVMRT_SIMD_LANES_F32
 #endif
 /*! \brief TVMRT_SUM_F32(load) is the operation `load` on TVMRT_SUM_LANES lanes. */

@@ -35,6 +35,7 @@ class MatMulNBitsLowering(Lowering):
     def _has_panels(self) -> bool:
         return (
             self.target.hosted
+            and not self.target.fixed_order
             and self.target.lanes >= 4
             and upper_bound(self.node.output.shape[0]) >= PANEL_ROWS
         )
