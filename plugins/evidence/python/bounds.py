@@ -14,7 +14,9 @@ singular value only, which is what bounds deep networks. The smaller of both bou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
+from itertools import product
 from math import ceil, cos, inf, pi, prod, sqrt
 from typing import Any
 
@@ -69,25 +71,13 @@ class Tensor:
 
 
 def error_bounds(graph: Graph, input_ranges: Mapping[str, Any]) -> dict[str, Any]:
-    """Return bounds of the rounding errors of a network.
+    """Return bounds of the rounding errors of an imported network of fixed sizes.
 
-    Parameters
-    ----------
-    graph
-        The network after import, of fixed sizes.
-    input_ranges
-        (least, greatest) of each input by its name: numbers, or arrays of the input's shape.
-
-    Returns
-    -------
-    ``inputs``: the ranges. ``outputs``, by name: ``error`` for all elements, ``low`` and ``high``
-    of the exact results; an ``error`` of infinity has a ``reason``. ``nodes``: for each node
-    ``error``, and ``own``, the part of it that arises in the node itself.
-
-    Raises
-    ------
-    ValueError
-        If an input has no range, or one whose ends are not finite and in order.
+    ``input_ranges``: (least, greatest) of each input by name, numbers or arrays of its shape.
+    ``outputs`` of the result, by name: ``error`` for all elements, ``low`` and ``high`` of the
+    exact results; an ``error`` of infinity has a ``reason``. ``nodes``: ``error`` of each node, and
+    ``own``, the part of it that arises in the node itself. Raises ValueError if an input has no
+    range, or one whose ends are not finite and in order.
     """
     tensors = {value: _input(value, input_ranges) for value in graph.inputs}
     rows, outputs = [], {}
@@ -100,9 +90,7 @@ def error_bounds(graph: Graph, input_ranges: Mapping[str, Any]) -> dict[str, Any
         least, most = (float(n) for n in (tensor.low.min(), tensor.high.max()))
         ends = {"low": -inf if np.isnan(least) else least, "high": inf if np.isnan(most) else most}
         outputs[name] = _summary([tensor]) | ends
-    ranges = {v.name: [float(t.low.min()), float(t.high.max())] for v, t in tensors.items()}
-    inputs = {v.name: ranges[v.name] for v in graph.inputs}
-    return {"inputs": inputs, "outputs": outputs, "nodes": rows}
+    return {"outputs": outputs, "nodes": rows}
 
 
 def _summary(results: list[Tensor]) -> dict[str, Any]:
@@ -115,9 +103,7 @@ def _input(value: Value, ranges: Mapping[str, Any]) -> Tensor:
     if value.name not in ranges:
         raise ValueError(f"input {value.name} has no range; declare its least and greatest number")
     ends = [np.asarray(n, np.float64) for n in ranges[value.name]]
-    if not (
-        np.isfinite(ends[0]).all() and np.isfinite(ends[1]).all() and (ends[0] <= ends[1]).all()
-    ):
+    if not (np.isfinite(ends[0] - ends[1]).all() and (ends[0] <= ends[1]).all()):
         raise ValueError(
             f"the range of input {value.name} does not go from a finite number to one that is not "
             "smaller; declare two such numbers"
@@ -265,83 +251,68 @@ def _moved(node: Node, *parts: Tensor | None) -> list[Tensor]:
     return [Tensor(*(np.broadcast_to(n, node.outputs[0].shape) for n in ends))]
 
 
+def _ends(node: Node, *operands: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of an operator that rises or falls with each operand."""
+    corners = product(*({id(t.low): t.low, id(t.high): t.high}.values() for t in operands))
+    found = [np.nan_to_num(_evaluate(node, *c), posinf=inf, neginf=-inf) for c in corners]
+    return np.minimum.reduce(found), np.maximum.reduce(found)
+
+
 def _sum(node: Node, a: Tensor, b: Tensor) -> list[Tensor]:
-    if node.op == "sub":
-        b = Tensor(-b.high, -b.low, b.error)
-    error, size = a.error + b.error, a.size + b.size
-    return _rounded(node, a.low + b.low, a.high + b.high, error, FOLDED, size)
-
-
-def _corners(function, a: Tensor, b: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    ends = [np.nan_to_num(function(x, y)) for x in (a.low, a.high) for y in (b.low, b.high)]
-    return np.minimum.reduce(ends), np.maximum.reduce(ends)
+    return _rounded(node, *_ends(node, a, b), a.error + b.error, FOLDED, a.size + b.size)
 
 
 def _product(node: Node, a: Tensor, b: Tensor) -> list[Tensor]:
-    low, high = _corners(np.multiply, a, b)
-    if a is b:
-        low = np.maximum(low, 0)  # a square
-    error = a.size * b.error + a.error * (b.size - b.error)
-    return _rounded(node, low, high, error, FOLDED)
+    low, high = _ends(node, a, b)
+    low = np.maximum(low, 0) if node.inputs[0] is node.inputs[1] else low  # a square
+    return _rounded(node, low, high, a.size * b.error + a.error * (b.size - b.error), FOLDED)
 
 
-def _quotient(node: Node, a: Tensor, b: Tensor) -> list[Tensor]:
+def _quotient(node: Node, a: Tensor, b: Tensor | None = None) -> list[Tensor]:
+    """Bound a quotient or a reciprocal."""
+    a, b = (a, b) if b is not None else (Tensor(*np.ones((2, 1)), np.zeros(1)), a)
     least = np.minimum(np.abs(b.low), np.abs(b.high)) - b.error
     if ((b.low <= b.error) & (b.high >= -b.error) | (least <= 0)).any():
         return _unknown(node, "the divisor may be 0")
-    low, high = _corners(np.divide, a, b)
+    low, high = _ends(node, *((a, b) if node.op == "div" else (b,)))
     error = (a.error + np.maximum(np.abs(low), np.abs(high)) * b.error) / least
-    if not node.outputs[0].dtype.is_float:
-        error = error + 1
-    return _rounded(node, low, high, error, FOLDED)
-
-
-def _reciprocal(node: Node, x: Tensor) -> list[Tensor]:
-    return _quotient(node, Tensor(np.ones(()), np.ones(()), np.zeros(())), x)
+    return _rounded(node, low, high, error + (not node.outputs[0].dtype.is_float), FOLDED)
 
 
 def _power(node: Node, x: Tensor, y: Tensor) -> list[Tensor]:
     exponent = set(np.ravel(node.inputs[1].data)) if node.inputs[1].is_constant else set()
     if exponent != {2}:
         return _unknown(node, "no bound is known for exponents other than 2")
-    return _product(node, x, x)
+    square = copy(node)
+    square.op, square.inputs = "mul", [node.inputs[0]] * 2
+    return _product(square, x, x)
 
 
-def _extreme(node: Node, a: Tensor, b: Tensor | None = None) -> list[Tensor]:
-    function = np.minimum if node.op == "min" else np.maximum
-    b = b or Tensor(np.zeros(()), np.zeros(()), np.zeros(()))
-    return [Tensor(*(function(*p) for p in ((a.low, b.low), (a.high, b.high))),
-                   np.maximum(a.error, b.error))]  # fmt: skip
-
-
-def _flipped(node: Node, x: Tensor) -> list[Tensor]:
-    """Bound a negation or a magnitude."""
-    if node.op == "neg":
-        return [Tensor(-x.high, -x.low, x.error)]
-    low = np.maximum(np.maximum(x.low, -x.high), 0)
-    return [Tensor(low, np.maximum(np.abs(x.low), np.abs(x.high)), x.error)]
+def _contracted(node: Node, *operands: Tensor) -> list[Tensor]:
+    """Bound an operator without rounding that does not increase differences."""
+    low, high = _ends(node, *operands)
+    if node.op == "abs":
+        low = np.where((operands[0].low < 0) & (operands[0].high > 0), 0, low)
+    return [Tensor(low, high, np.maximum.reduce([t.error + 0 * low for t in operands]))]
 
 
 def _kinked(node: Node, x: Tensor, slope: Tensor) -> list[Tensor]:
-    """Bound x below 0 times a slope."""
-    (scaled,) = _product(node, x, slope)
-    low = np.where(x.low >= 0, x.low, np.minimum(np.minimum(x.low, 0), scaled.low))
-    error = np.maximum(x.error, scaled.error)
-    return [Tensor(low, np.maximum(np.maximum(x.high, 0), scaled.high), error)]
+    """Bound x below 0 times a slope: its extremes are at the ends and at 0."""
+    low, high = _ends(node, x, slope)
+    low = np.where((x.low < 0) & (x.high > 0), np.minimum(low, 0), low)
+    error = np.maximum(x.error, x.size * slope.error + x.error * (slope.size - slope.error))
+    return _rounded(node, low, high, error, FOLDED)
 
 
-def _monotonic(function, slope, most: float = inf) -> Callable[..., list[Tensor]]:
+def _monotonic(slope, most: float = inf) -> Callable[..., list[Tensor]]:
     """Return the rule of a rising function; ``slope``: its greatest one between two numbers;
     ``most``: the distance between its limits."""
 
     def rule(node: Node, x: Tensor) -> list[Tensor]:
         steepest = slope(x.low - x.error, x.high + x.error)
-        error = np.where(x.error == 0, 0, steepest * x.error)
-        low, high = function(x.low), function(x.high)
-        if most < inf:  # for any operand
-            low = np.where(np.isnan(low), function(np.float64(-inf)), low)
-            high = np.where(np.isnan(high), function(np.float64(inf)), high)
-            error = np.fmin(error, most)
+        error = np.fmin(np.where(x.error == 0, 0, steepest * x.error), most)
+        known = [np.where(np.isnan(n), end, n) for n, end in ((x.low, -inf), (x.high, inf))]
+        low, high = _ends(node, Tensor(*(known if most < inf else (x.low, x.high)), x.error))
         return _rounded(node, low, high, error, 1 if node.op == "sqrt" else LIBRARY_UNITS)
 
     return rule
@@ -353,10 +324,6 @@ def _steepest_at_zero(slope) -> Callable[..., np.ndarray]:
         return slope(np.where((low <= 0) & (high >= 0), 0, nearest))
 
     return between
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 0.5 * (np.tanh(0.5 * x) + 1)
 
 
 def _wave(node: Node, x: Tensor) -> list[Tensor]:
@@ -482,18 +449,18 @@ def _dequantized(node: Node, q: Tensor, scale: Tensor, zero: Tensor) -> list[Ten
 
 _RULES: dict[str, Callable[..., list[Tensor]]] = {
     "add": _sum, "sub": _sum, "mul": _product, "div": _quotient, "pow": _power, "prelu": _kinked,
-    "reciprocal": _reciprocal, "min": _extreme, "max": _extreme, "relu": _extreme,
-    "neg": _flipped, "abs": _flipped, "sin": _wave, "cos": _wave, "floor": _stepped,
+    "reciprocal": _quotient, "min": _contracted, "max": _contracted, "relu": _contracted,
+    "neg": _contracted, "abs": _contracted, "sin": _wave, "cos": _wave, "floor": _stepped,
     "ceil": _stepped, "round": _stepped, "cast": _stepped, "where": _selected, "concat": _moved,
     "pad": _moved, "scatter_nd": _moved, "conv": _conv, "matmul": _matmul, "resample": _resample,
     "max_pool": _pooled, "avg_pool": _pooled, "reduce_sum": _pooled, "reduce_mean": _pooled,
     "reduce_max": _pooled, "reduce_min": _pooled, "softmax": _softmax, "argmax": _decided,
     "argmin": _decided, "quantize": _quantized, "dequantize": _dequantized,
-    "exp": _monotonic(np.exp, lambda low, high: np.exp(high)),
-    "log": _monotonic(np.log, lambda low, high: np.where(low > 0, 1 / low, inf)),
-    "sqrt": _monotonic(np.sqrt, lambda low, high: np.where(low > 0, 0.5 / np.sqrt(low), inf)),
-    "tanh": _monotonic(np.tanh, _steepest_at_zero(lambda x: 1 - np.tanh(x) ** 2), 2),
-    "sigmoid": _monotonic(_sigmoid, _steepest_at_zero(lambda x: _sigmoid(x) * _sigmoid(-x)), 1),
+    "exp": _monotonic(lambda low, high: np.exp(high)),
+    "log": _monotonic(lambda low, high: np.where(low > 0, 1 / low, inf)),
+    "sqrt": _monotonic(lambda low, high: np.where(low > 0, 0.5 / np.sqrt(low), inf)),
+    "tanh": _monotonic(_steepest_at_zero(lambda x: 1 - np.tanh(x) ** 2), 2),
+    "sigmoid": _monotonic(_steepest_at_zero(lambda x: 0.25 / np.cosh(x / 2) ** 2), 1),
     **dict.fromkeys(("equal", "less", "less_equal", "greater", "greater_equal"), _decided),
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), _decided),
 }  # fmt: skip

@@ -15,17 +15,8 @@ BUILD_TYPE = "urn:tvmrt:evidence:1"
 def files(
     manifest: Mapping[str, Any], hashes: Mapping[str, str], tensors: int, vectors: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the documents about an artefact.
-
-    Parameters
-    ----------
-    manifest
-        The compiled network's manifest.
-    hashes
-        SHA-256 of the network and of the files of C code, by path.
-    tensors, vectors
-        How many the folder compares.
-    """
+    """Yield the documents about an artefact: of its manifest, the SHA-256 of the network and the C
+    files by path, and how many tensors and vectors the folder compares."""
     yield BOM, json_text(_bill(manifest, hashes))
     yield STATEMENT, json_text(_statement(manifest, hashes))
     values = {

@@ -118,20 +118,17 @@ def _digest_text(digest: str) -> str:
 def _check(library: Any) -> None:
     if library.options.image is not None:
         raise ValueError(f"{option('evidence')} describes one network; compile each on its own")
-    program = library.program
-    program.reject_varying_runs("evidence")
-    summary = library.summary
-    reason = None
-    if any(pool.is_external for pool in program.pools):
-        reason = "uses memory that the caller provides"
-    elif library.sources.resident:
-        reason = "copies weights to RAM"
-    elif library.sources.objects or library.sources.vendors:
-        reason = "needs objects or libraries"
-    elif summary.narrowed or summary.reduced:
-        reason = "computes in less precision than its file says"
-    if reason is not None:
-        raise UnsupportedError(f"the network {reason}, which evidence does not support")
+    library.program.reject_varying_runs("evidence")
+    sources, summary = library.sources, library.summary
+    external = any(pool.is_external for pool in library.program.pools)
+    for wrong, reason in (
+        (external, "uses memory that the caller provides"),
+        (sources.resident, "copies weights to RAM"),
+        (sources.objects or sources.vendors, "needs objects or libraries"),
+        (summary.narrowed or summary.reduced, "computes in less precision than its file says"),
+    ):
+        if wrong:
+            raise UnsupportedError(f"the network {reason}, which evidence does not support")
 
 
 def _network_bytes(model: Any) -> tuple[str, bytes]:

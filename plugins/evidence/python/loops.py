@@ -1,8 +1,9 @@
 """Bounds of the loops of the C code, in the formats of aiT and OTAWA.
 
-Loops of generated code and kernels do not depend on data, so that one run has their bounds: the
-code is built with a counter in the condition of each loop, and replays the vectors. A loop that
-ends by break counts on in its next execution, which makes its bound larger.
+Almost no loop of generated code and kernels depends on data, so that a run has its bound: the code
+is built with a counter in the condition of each loop, and replays the vectors. A loop that has
+another number of iterations for another vector depends on data; it is named, and has no bound. A
+loop that ends by break counts on in its next execution, which makes its bound larger.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _COUNTER = """\
 #ifndef REPLAY_LOOPS_H_
 #define REPLAY_LOOPS_H_
 extern unsigned long long replay_now[], replay_most[], replay_total[];
+void replay_after(int vector);
+#define REPLAY_AFTER(vector) replay_after(vector)
 static inline int replay_loop(int loop, int goes_on) {
   if (!goes_on) replay_now[loop] = 0;
   if (goes_on && ++replay_now[loop] > replay_most[loop]) replay_most[loop] = replay_now[loop];
@@ -38,10 +41,18 @@ static inline int replay_loop(int loop, int goes_on) {
 _MAIN = """\
 #include <stdio.h>
 unsigned long long replay_now[@], replay_most[@], replay_total[@];
+static unsigned long long before[@], first[@], differs[@];
 int replay(void);
+void replay_after(int vector) {
+  for (int i = 0; i < @; before[i] = replay_total[i], ++i) {
+    if (vector == 0) first[i] = replay_total[i];
+    differs[i] |= replay_total[i] - before[i] != first[i];
+  }
+}
 int main(void) {
   const int code = replay();
-  for (int i = 0; i < @; ++i) printf("%llu %llu\\n", replay_most[i], replay_total[i]);
+  for (int i = 0; i < @; ++i)
+    printf("%llu %llu %llu\\n", replay_most[i], replay_total[i], differs[i]);
   return code == 2;
 }
 """
@@ -49,15 +60,16 @@ int main(void) {
 
 @dataclass
 class Loop:
-    """A loop; ``most``: iterations of one execution; ``total``: of all in one run."""
+    """A loop; ``most``: iterations of one execution; ``total``: of all in one run; both None if
+    they depend on data."""
 
     file: str
     line: int
     function: str
     number: int  # in its function
     is_do: bool
-    most: int = 0
-    total: int = 0
+    most: int | None = 0
+    total: int | None = 0
 
 
 def find_loops(files: Mapping[str, str]) -> list[Loop]:
@@ -76,22 +88,17 @@ def find_loops(files: Mapping[str, str]) -> list[Loop]:
         (folder / "main.c").write_text(_MAIN.replace("@", str(len(loops) or 1)))
         counts = [list(map(int, row.split())) for row in _run(folder)[-len(loops) or 1 :]]
     vectors = int(re.search(r"REPLAY_VECTORS = (\d+)", files["vectors/vectors.h"])[1])  # type: ignore[index]
-    for loop, (most, total) in zip(loops, counts):
+    for loop, (most, total, differs) in zip(loops, counts):
         loop.most, loop.total = most + loop.is_do, -(-total // (2 * vectors))
-    return [loop for loop in loops if loop.total]
+        if differs:
+            loop.most = loop.total = None
+    return [loop for loop in loops if loop.total != 0]
 
 
 def _run(folder: Path) -> list[str]:
-    flags = (
-        "-O1",
-        "-include",
-        str(folder / "counter.h"),
-        "-DREPLAY_NO_MAIN",
-        str(folder / "main.c"),
-    )
-    program = build_replay(folder, folder, None, flags)
-    done = subprocess.run([str(program)], capture_output=True, text=True, errors="replace",
-                          check=False)  # fmt: skip
+    counted = ("-include", str(folder / "counter.h"), "-DREPLAY_NO_MAIN", str(folder / "main.c"))
+    program = build_replay(folder, folder, None, ("-O1", *counted))
+    done = subprocess.run(program, capture_output=True, text=True, errors="replace", check=False)
     return [] if done.returncode else done.stdout.splitlines()
 
 
@@ -144,14 +151,16 @@ def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
     yield "wcet.json", json_text({"cycles": cycles, "loops": rows})
     lines = [
         f'loop "{loop.function}.L{loop.number}" bound: 0..{loop.most}; # {loop.file}:{loop.line}'
+        if loop.most is not None else f"# {loop.function}.L{loop.number} depends on data"
         for loop in loops
-    ]
+    ]  # fmt: skip
     yield "loops.ais", "\n".join(["# Loop bounds for aiT (AIS2)", *lines, ""])
     lines = [
         f"  <function name={quoteattr(loop.function)}>"
         f'<loop source={quoteattr(Path(loop.file).name)} line="{loop.line}" '
         f'maxcount="{loop.most}" totalcount="{loop.total}"/></function>'
         for loop in loops
+        if loop.most is not None
     ]
     head = ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>"]
     yield "loops.ffx", "\n".join([*head, *lines, "</flowfacts>", ""])

@@ -14,22 +14,17 @@ def _refused(request: Any) -> str | None:
     if request.evidence is None:
         names = [name for name in ("evidence_inputs",) if getattr(request, name) is not None]
         return f"{option(names[0])} is for {option('evidence')}; add it" if names else None
-    if request.runtime != "crt" or request.interface_api != "c" or not request.unpacked_api:
-        return (
-            f"{option('evidence')} needs {option('runtime', 'crt')} with "
-            f"{option('executor', 'aot')}, {option('interface_api', 'c')} and "
-            f"{option('unpacked_api', True)}"
-        )
-    if request.params != "flash":
-        return f"{option('evidence')} traces the weights; choose {option('params', 'flash')}"
-    if request.devices:
-        return f"{option('evidence')} does not read the code of devices; choose no device"
-    if request.workspace_io:
-        return (
-            f"{option('evidence')} passes inputs of its own; omit {option('workspace_io')}, which "
-            "places them in the workspace"
-        )
-    return None
+    built = [option("runtime", "crt"), option("executor", "aot"), option("interface_api", "c")]
+    built.append(option("unpacked_api", True))
+    is_built = request.runtime == "crt" and request.interface_api == "c" and request.unpacked_api
+    rules = (
+        (not is_built, f"needs {built[0]} with {built[1]}, {built[2]} and {built[3]}"),
+        (request.params != "flash", f"traces the weights; choose {option('params', 'flash')}"),
+        (request.devices, "does not read the code of devices; choose no device"),
+        (request.workspace_io, f"passes inputs of its own; omit {option('workspace_io')}, which "
+                               "places them in the workspace"),
+    )  # fmt: skip
+    return next((f"{option('evidence')} {text}" for wrong, text in rules if wrong), None)
 
 
 def _report(*parts: Any) -> None:

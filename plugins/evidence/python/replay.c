@@ -36,6 +36,9 @@ typedef struct {
 #ifndef REPLAY_PRINT
 #define REPLAY_PRINT printf
 #endif
+#ifndef REPLAY_AFTER
+#define REPLAY_AFTER(vector) ((void)0)
+#endif
 #ifdef REPLAY_DUMP
 static FILE* dump;
 enum { REPLAY_GOES_ON = 1 };
@@ -169,6 +172,7 @@ int replay(void) {
     for (int k = 0; k < REPLAY_TENSORS; ++k) {
       if (replay_tensors[k].output >= 0 && !is_right(v, k, 1)) return 1;
     }
+    REPLAY_AFTER(v);
   }
   if (found_difference) return 1;
   REPLAY_PRINT("%d tensors are as recorded in each of %d vectors\n", REPLAY_TENSORS,

@@ -73,17 +73,8 @@ def _statements(chunk: Sequence[str], owners: Mapping[str, str], piece: str) -> 
 def trace_rows(
     library: Any, nodes: Mapping[Any, Sequence[str]], proved: bool, bounds: Mapping[Any, str]
 ) -> list[list[str]]:
-    """Return the rows of the matrix.
-
-    Parameters
-    ----------
-    library
-        The compiled network.
-    nodes, bounds
-        By step: its nodes of the graph, and how its results are compared.
-    proved
-        Whether the code has proofs.
-    """
+    """Return the rows of the matrix. ``nodes``, ``bounds``: by step its nodes of the graph, and how
+    its results are compared. ``proved``: whether the code has proofs."""
     sources = library.sources
     offsets = dict(zip(sources.weight_buffers, sources.flash_offsets()))
     owners: dict[str, str] = {}

@@ -148,15 +148,12 @@ def _check_reference(
 
 
 def _inputs(folder: Path, about: Mapping[str, Any], vector: int) -> dict[str, np.ndarray]:
-    return {
-        name: np.load(folder / f"vectors/{vector}.input{i}.npy")
-        for i, name in enumerate(about["inputs"])
-    }
+    return dict(zip(about["inputs"], _recorded(folder, about, vector, "input")))
 
 
-def _recorded(folder: Path, about: Mapping[str, Any], vector: int) -> list[np.ndarray]:
-    count = len(about["outputs"])
-    return [np.load(folder / f"vectors/{vector}.output{i}.npy") for i in range(count)]
+def _recorded(folder: Path, about: Any, vector: int, kind: str = "output") -> list[np.ndarray]:
+    names = [folder / f"vectors/{vector}.{kind}{i}.npy" for i in range(len(about[f"{kind}s"]))]
+    return list(map(np.load, names))
 
 
 def _read_dump(about: Mapping[str, Any], dump: bytes) -> Iterator[list[np.ndarray]]:

@@ -10,6 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 from evidence_folder import DIGITS, FIRMWARE, make_evidence, wrong_rows
+from reference_case import model_of
 
 import tvmrt
 from tvmrt.cli import main
@@ -91,6 +92,23 @@ def test_loop_bounds_are_those_of_the_code(digits):
     assert (quantize["most"], quantize["total"]) == (64, 64)
     assert 'loop "tvmgen_default_quantize.L1" bound: 0..64;' in (digits / "loops.ais").read_text()
     assert 'maxcount="64" totalcount="64"' in (digits / "loops.ffx").read_text()
+
+
+def test_a_loop_that_depends_on_data_has_no_bound(tmp_path):
+    """A sort of 40 elements takes as many steps as its elements ask for; a convolution does not."""
+    x = np.zeros((1, 4, 10), np.float32)
+    weights = {"w": np.ones((4, 4, 3), np.float32), "k": np.array([20]), "shape": np.array([1, 32])}
+    rows = [("Conv", ["x", "w"], ["c"], {}), ("Reshape", ["c", "shape"], ["r"], {}),
+            ("TopK", ["r", "k"], ["v", "y"], {})]  # fmt: skip
+    model = model_of(rows, {"x": x}, weights, ["v"])
+    folder = tmp_path / "e"
+    tvmrt.compile(model, evidence=folder, target="host", **FIRMWARE)
+    loops = json.loads((folder / "wcet.json").read_text())["loops"]
+    free = {each["file"] for each in loops if each["most"] is None}
+    assert free == {"code/include/tvm/runtime/kernels/op/topk.h"}
+    assert all(each["most"] > 0 for each in loops if "conv" in each["file"])
+    assert "depends on data" in (folder / "loops.ais").read_text()
+    assert wrong_rows(folder) == []
 
 
 def test_the_bill_of_materials_meets_the_schema_of_cyclonedx(digits):

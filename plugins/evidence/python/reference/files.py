@@ -7,7 +7,7 @@ from pathlib import Path
 from tvmrt.compiler.sdk.codegen import identifier
 from tvmrt.compiler.sdk.graph import Extent, Graph, Node, Value
 
-from . import movement, pointwise, products, recurrent, reductions  # noqa: F401 (they register)
+from . import movement, pointwise, products, reductions  # noqa: F401 (they register)
 from .code import PRINTERS, NodeCode, bits_text, c_type
 from .quantised import Layer, find_layers, print_layer
 
@@ -38,28 +38,15 @@ def _is_printed(node: Node) -> bool:
 
 
 def write_reference(graph: Graph, folder: Path, name: str) -> None:
-    """Write C of a network that computes the same in the plainest way.
+    """Write C of an imported network, which no pass has changed, in the plainest way.
 
     ``NAME_reference.c`` has one function of nested loops for each node and
     ``NAME_reference_run(inputs, outputs)``, ``NAME_constants.c`` the weights, ``NAME_reference.h``
     declares both. They need a C99 compiler with ``-ffp-contract=off`` and the C library. Of the
     compiler only the imported graph and the definitions of pointwise operators are used: no pass,
     no plan, no kernel. Sums are sequential in double. float32 tensors are kept in double, too,
-    unless the network quantises: there each result is rounded as the network defines.
-
-    Parameters
-    ----------
-    graph
-        The network after import, before any change to it.
-    folder
-        An existing folder.
-    name
-        A C identifier that all names of the files start with.
-
-    Raises
-    ------
-    ValueError
-        If ``missing`` names a reason.
+    unless the network quantises: there each result is rounded as the network defines. ``name``, a
+    C identifier, begins all names of the files. Raises ValueError if ``missing`` names a reason.
     """
     problems = missing(graph)
     if problems:
