@@ -50,10 +50,14 @@ class Quantization:
 
 
 def quantize(
-    model: str | os.PathLike[str] | onnx.ModelProto, data: str | os.PathLike[str] | Mapping[str,
-    Any], output: str | os.PathLike[str] | None = None, *, labels: Any = None, max_error: float |
-    None = None, progress: Progress | None = None,
-) -> Quantization:  # fmt: skip
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    data: str | os.PathLike[str] | Mapping[str, Any],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    labels: Any = None,
+    max_error: float | None = None,
+    progress: Progress | None = None,
+) -> Quantization:
     """Quantise a float32 ONNX network to int8 activations and weights.
 
     Parameters

@@ -161,9 +161,14 @@ def _check_rivals(rivals: Sequence[str]) -> None:
 
 
 def _measure(
-    path: Path, rivals: Sequence[str], inputs_file: Path | None, seconds: float, threads: int,
-    choices: Mapping[str, Any], timed_operators: OperatorTimes | None,
-) -> list[Result]:  # fmt: skip
+    path: Path,
+    rivals: Sequence[str],
+    inputs_file: Path | None,
+    seconds: float,
+    threads: int,
+    choices: Mapping[str, Any],
+    timed_operators: OperatorTimes | None,
+) -> list[Result]:
     """Measure a network, at several sizes if it has dynamic dimensions; with ``timed_operators``,
     measure its operators as well."""
     from tvmrt.cli.session import compile_session
@@ -199,9 +204,13 @@ def _measure(
 
 
 def _measure_compiled(
-    path: Path, rivals: Sequence[str], inputs_file: Path | None, seconds: float, threads: int,
+    path: Path,
+    rivals: Sequence[str],
+    inputs_file: Path | None,
+    seconds: float,
+    threads: int,
     choices: Mapping[str, Any],
-) -> Result:  # fmt: skip
+) -> Result:
     """Measure a network that is already compiled."""
     from tvmrt.cli.session import Session
 
@@ -220,9 +229,11 @@ def _measure_compiled(
 
 
 def _interleave(
-    session: Session, inputs: Mapping[str, Any], calls: Mapping[str, Callable[[], Any]], seconds:
-    float,
-) -> Mapping[str, Sequence[float]]:  # fmt: skip
+    session: Session,
+    inputs: Mapping[str, Any],
+    calls: Mapping[str, Callable[[], Any]],
+    seconds: float,
+) -> Mapping[str, Sequence[float]]:
     """Time the calls; for a remote network, time only its runs, by the remote clock."""
     if session.remote_machine is None:
         return interleave(calls, seconds)
@@ -236,17 +247,23 @@ def _timings(times: Mapping[str, Sequence[float]]) -> list[Timing]:
     ours = times["tvmrt"]
     return [
         Timing(
-            name, median(theirs), min(theirs),
-            median(their / our for their, our in zip(theirs, ours)), min(theirs) / min(ours),
+            name,
+            median(theirs),
+            min(theirs),
+            median(their / our for their, our in zip(theirs, ours)),
+            min(theirs) / min(ours),
         )
         for name, theirs in times.items()
-    ]  # fmt: skip
+    ]
 
 
 def _rival_call(
-    rival: str, model: Path | onnx.ModelProto, inputs: Mapping[str, Any], threads: int, choices:
-    Mapping[str, Any],
-) -> Callable[[], Any]:  # fmt: skip
+    rival: str,
+    model: Path | onnx.ModelProto,
+    inputs: Mapping[str, Any],
+    threads: int,
+    choices: Mapping[str, Any],
+) -> Callable[[], Any]:
     importer = plugin.importer_of(model) if isinstance(model, Path) else None
     other = ONNX_RIVAL if importer is None else importer.rival
     if rival != other:

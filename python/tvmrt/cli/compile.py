@@ -62,9 +62,17 @@ LIBRARIES = (".so", ".dylib", ".dll")
 )  # fmt: skip
 @console.json_option
 def command(
-    models: tuple, output: Path, module_name: str | None, concurrent: tuple, image_name: str,
-    calibration: tuple, kind: str | None, explain: bool, as_json: bool, **requested: Any,
-) -> None:  # fmt: skip
+    models: tuple,
+    output: Path,
+    module_name: str | None,
+    concurrent: tuple,
+    image_name: str,
+    calibration: tuple,
+    kind: str | None,
+    explain: bool,
+    as_json: bool,
+    **requested: Any,
+) -> None:
     """Compile the ONNX or .tflite network MODEL; several networks become one image for a board."""
     for model in models:
         if not conversion.is_foreign(model):  # a SavedModel is a folder

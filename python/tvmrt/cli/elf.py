@@ -18,6 +18,7 @@ from elftools.elf.sections import Section, SymbolTableSection
 MACHINES = {"EM_386": "i386", "EM_ARM": "arm", "EM_X86_64": "x86_64", "EM_AARCH64": "aarch64",
             "EM_RISCV": "riscv"}  # fmt: skip
 TYPE_SYMBOLS, TYPE_DYNAMIC_SYMBOLS = "SHT_SYMTAB", "SHT_DYNSYM"
+BIND_GLOBAL, BIND_WEAK = "STB_GLOBAL", "STB_WEAK"
 UNDEFINED = "SHN_UNDEF"
 # Exceptions of pyelftools for damaged files; it also raises errors other than its own.
 _DAMAGE = (
@@ -28,23 +29,24 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol; ``section`` is UNDEFINED if another file must supply it."""
+    """A symbol; ``section`` is UNDEFINED if another file must supply it, ``binding`` BIND_..."""
 
     name: str
     section: int | str
     address: int
     size: int
+    binding: str = BIND_GLOBAL
 
 
 class ElfFile:
-    """A parsed ELF file.
+    """A parsed ELF file; its bytes are ``data``, or read from ``path``.
 
     The constructor and the methods raise ValueError if the file is damaged.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, data: bytes | None = None):
         self.path = path
-        self.data = path.read_bytes()
+        self.data = path.read_bytes() if data is None else data
         if (system := _system_of(self.data)) is not None:
             raise ValueError(
                 f"{path} is a library for {system}, and this command reads libraries for Linux; "
@@ -73,7 +75,13 @@ class ElfFile:
         """Return the named symbols of a table: dynamic ones of a library, all of an object."""
         with self._damage_as_value_error():
             return [
-                Symbol(each.name, each["st_shndx"], each["st_value"], each["st_size"])
+                Symbol(
+                    each.name,
+                    each["st_shndx"],
+                    each["st_value"],
+                    each["st_size"],
+                    each["st_info"]["bind"],
+                )
                 for section in self.sections
                 if isinstance(section, SymbolTableSection) and section["sh_type"] == table
                 for each in section.iter_symbols()

@@ -222,7 +222,12 @@ def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
 
 
 def _plan_table(plans: Sequence[Mapping[str, Any]]) -> Table:
-    columns = ("RAM", "instructions more", "multiply-adds twice", "layers computed by rows")
+    columns = (
+        "RAM",
+        "instructions more",
+        "multiply-adds twice",
+        "layers computed by rows",
+    )
     rows = []
     for plan in plans:
         counts = plan.get("patches") or [1] * len(plan["chains"])
@@ -257,14 +262,19 @@ def _operator_table(functions: Mapping[str, Any], result: Measured) -> Table:
     for row in functions.get("operator_functions", []):
         cost = result.function(row["function_name"])
         scratch = sum(w["workspace_size_bytes"] for w in row.get("workspace", []))
-        costs: tuple[Any, ...] = ("-", "-", "-")
-        if cost is not None:
-            stack = "-" if cost.stack.nbytes is None else cost.stack.nbytes
-            costs = (cost.code_bytes, cost.frame_bytes, stack)
-        weights, nodes = row.get("constants_size_bytes", "-"), row.get("nodes", [])
-        names = console.shorten_all(nodes)
-        live = row.get("live_size_bytes", "-")
-        rows.append((row["function_name"], live, scratch, weights, *costs, names))
+        stack = "-" if cost is None or cost.stack.nbytes is None else cost.stack.nbytes
+        rows.append(
+            (
+                row["function_name"],
+                row.get("live_size_bytes", "-"),
+                scratch,
+                row.get("constants_size_bytes", "-"),
+                "-" if cost is None else cost.code_bytes,
+                "-" if cost is None else cost.frame_bytes,
+                stack,
+                console.shorten_all(row.get("nodes", [])),
+            )
+        )
     return Table(columns, rows, ("function", "nodes"))
 
 

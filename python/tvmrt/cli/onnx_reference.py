@@ -222,9 +222,12 @@ class Expected:
 
 
 def expected_outputs(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Catalogue | None = None,
-    labels: Labels | None = None, with_data: bool = False,
-) -> tuple[str, dict[str, Expected]]:  # fmt: skip
+    model: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    operators: Catalogue | None = None,
+    labels: Labels | None = None,
+    with_data: bool = False,
+) -> tuple[str, dict[str, Expected]]:
     """Return the name of the reference, and every output of the model by name. Outputs that are
     strings or maps are converted to numbers with their ``labels``.
 
@@ -376,9 +379,11 @@ def _name_of_reference(model: onnx.ModelProto, chosen: Mapping[int, Sequence[str
 
 
 def _evaluate_reference(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Sequence[type] = (),
+    model: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    operators: Sequence[type] = (),
     labels: Labels | None = None,
-) -> dict[str, Expected]:  # fmt: skip
+) -> dict[str, Expected]:
     from tvmrt.cli.split_evaluation import evaluate
 
     try:

@@ -20,13 +20,19 @@ def print_partition(summary: Any) -> None:
 def _print_regions(summary: Any) -> None:
     rows = [
         (
-            row.symbol, row.device, len(row.onnx_nodes), ", ".join(dict.fromkeys(row.operators)),
-            *map(console.format_bytes, (row.input_bytes, row.output_bytes, row.weights_bytes)),
-            row.precision or "-", "-" if row.error is None else f"{row.error:.2g}",
+            row.symbol,
+            row.device,
+            len(row.onnx_nodes),
+            ", ".join(dict.fromkeys(row.operators)),
+            console.format_bytes(row.input_bytes),
+            console.format_bytes(row.output_bytes),
+            console.format_bytes(row.weights_bytes),
+            row.precision or "-",
+            "-" if row.error is None else f"{row.error:.2g}",
             row.note or row.code,
         )
         for row in summary.regions
-    ]  # fmt: skip
+    ]
     left = ("region", "device", "operators", "precision", "code")
     columns = (
         "region", "device", "nodes", "operators", "in", "out", "weights", "precision", "error",
@@ -37,7 +43,13 @@ def _print_regions(summary: Any) -> None:
 
 def _print_boundaries(summary: Any) -> None:
     rows = [
-        (row.tensor, row.source, row.target, console.format_bytes(row.nbytes), _how(row))
+        (
+            row.tensor,
+            row.source,
+            row.target,
+            console.format_bytes(row.nbytes),
+            _how(row),
+        )
         for row in summary.borders
     ]
     columns = ("tensor", "from", "to", "bytes", "how")

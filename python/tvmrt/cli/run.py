@@ -82,9 +82,11 @@ def command(
 
 
 def _as_dict(
-    outputs: Mapping[str, np.ndarray], times: Sequence[float], operators: Sequence[Mapping[str,
-    Any]], outputs_file: Path | None,
-) -> dict[str, Any]:  # fmt: skip
+    outputs: Mapping[str, np.ndarray],
+    times: Sequence[float],
+    operators: Sequence[Mapping[str, Any]],
+    outputs_file: Path | None,
+) -> dict[str, Any]:
     described = {
         name: {"dtype": str(value.dtype), "shape": list(value.shape)}
         for name, value in outputs.items()
@@ -96,9 +98,11 @@ def _as_dict(
 
 
 def _print(
-    outputs: Mapping[str, np.ndarray], times: Sequence[float], operators: Sequence[Mapping[str,
-    Any]], outputs_file: Path | None,
-) -> None:  # fmt: skip
+    outputs: Mapping[str, np.ndarray],
+    times: Sequence[float],
+    operators: Sequence[Mapping[str, Any]],
+    outputs_file: Path | None,
+) -> None:
     rows = [
         (name, value.dtype, format_shape(value.shape), _excerpt(value))
         for name, value in outputs.items()

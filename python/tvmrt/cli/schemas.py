@@ -168,6 +168,9 @@ FORMS: dict[str, Form] = {
             of("tvmrt.cli.environment:Check", state={"enum": ["ok", "absent", "missing"]})
         ),
     )),
+    "doctor-files": ("tvmrt doctor FILE... --json.", lambda: record(
+        findings=list_of(of("tvmrt.cli.doctor:Finding"))
+    )),
     "cache": ("tvmrt cache --json.", lambda: record(
         folder=text(), max_bytes=size(),
         nbytes=size("Size of all entries."),

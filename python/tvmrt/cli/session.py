@@ -46,9 +46,12 @@ class Session:
     """
 
     def __init__(
-        self, path: Path, threads: int | None = None, output_names: Sequence[str] | None = None,
+        self,
+        path: Path,
+        threads: int | None = None,
+        output_names: Sequence[str] | None = None,
         remote_machine: RemoteMachine | None = None,
-    ):  # fmt: skip
+    ):
         if threads is not None and remote_machine is None:
             os.environ[THREADS_VARIABLE] = str(threads)
         from tvmrt.network.loaded_library import open_library, unique_output_names  # the runtime

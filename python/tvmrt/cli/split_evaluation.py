@@ -55,9 +55,11 @@ def _is_evaluated(row: Difference) -> bool:
 
 
 def run_with_reference(
-    model: onnx.ModelProto, inputs: Mapping[str, Any], runtime: Runtime, chosen: dict[int,
-    list[str]],
-) -> Values:  # fmt: skip
+    model: onnx.ModelProto,
+    inputs: Mapping[str, Any],
+    runtime: Runtime,
+    chosen: dict[int, list[str]],
+) -> Values:
     """Return every output by name, computed by ``runtime`` and the evaluator.
 
     ``runtime(model, inputs)`` returns the outputs of a model by name, and raises RejectedNetwork if
@@ -149,9 +151,12 @@ def names_read(nodes: Any) -> set[str]:
 
 
 def _part(
-    model: onnx.ModelProto, inferred: onnx.GraphProto, places: Sequence[int], values: Values,
+    model: onnx.ModelProto,
+    inferred: onnx.GraphProto,
+    places: Sequence[int],
+    values: Values,
     required: set[str],
-) -> onnx.ModelProto:  # fmt: skip
+) -> onnx.ModelProto:
     """Return some nodes of a model as a model whose inputs are known values."""
     import onnx
     from onnx import helper

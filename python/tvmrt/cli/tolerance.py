@@ -150,9 +150,12 @@ def compare_exactly(actual: np.ndarray, right: np.ndarray) -> Verdict:
 
 
 def judge(
-    actual: np.ndarray, right: np.ndarray, noise: float = 0.0, rounded: float = 0.0, step: float =
-    0.0,
-) -> Verdict:  # fmt: skip
+    actual: np.ndarray,
+    right: np.ndarray,
+    noise: float = 0.0,
+    rounded: float = 0.0,
+    step: float = 0.0,
+) -> Verdict:
     """Compare a result with a reference. ``rounded`` is a further allowed error of floats, relative
     to the maximum, for reduced precision. ``step`` is the scale of floats that are dequantised from
     8-bit integers."""

@@ -209,9 +209,13 @@ def _run_at(session: Session, trial: dynamic_sizes.Trial) -> dict[str, np.ndarra
 
 
 def _compare(
-    part: str, model: onnx.ModelProto, actual: Mapping[str, np.ndarray], right: Mapping[str,
-    onnx_reference.Expected], rounded: Mapping[str, float], steps: Mapping[str, float],
-) -> list[TensorComparison]:  # fmt: skip
+    part: str,
+    model: onnx.ModelProto,
+    actual: Mapping[str, np.ndarray],
+    right: Mapping[str, onnx_reference.Expected],
+    rounded: Mapping[str, float],
+    steps: Mapping[str, float],
+) -> list[TensorComparison]:
     makers = _makers(model)
     rows = []
     for name, expected in right.items():
@@ -231,9 +235,12 @@ def _compare(
 
 
 def _compare_isolated(
-    part: str, model: onnx.ModelProto, actual: Mapping[str, np.ndarray], right: Mapping[str,
-    onnx_reference.Expected], rounded: Mapping[str, float],
-) -> list[TensorComparison]:  # fmt: skip
+    part: str,
+    model: onnx.ModelProto,
+    actual: Mapping[str, np.ndarray],
+    right: Mapping[str, onnx_reference.Expected],
+    rounded: Mapping[str, float],
+) -> list[TensorComparison]:
     """Compare the results of isolated nodes."""
     by_name = {name[len(onnx_reference.ISOLATED_PREFIX) :]: value for name, value in right.items()}
     halves = (name for name, each in by_name.items() if each.value.dtype == "bfloat16")

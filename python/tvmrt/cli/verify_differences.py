@@ -25,9 +25,13 @@ RECURRENT = ("GRU", "LSTM", "RNN")
 
 
 def compare_by_text(
-    model: onnx.ModelProto, inputs: Mapping[str, Any], operators: Catalogue | None, labels: Labels,
-    compare: Compare, with_followers: bool = False,
-) -> tuple[list[TensorComparison], str]:  # fmt: skip
+    model: onnx.ModelProto,
+    inputs: Mapping[str, Any],
+    operators: Catalogue | None,
+    labels: Labels,
+    compare: Compare,
+    with_followers: bool = False,
+) -> tuple[list[TensorComparison], str]:
     """Compare the outputs of a model; also return the name of the reference.
 
     ``compare`` judges all outputs against their reference. If some are wrong and onnxruntime
@@ -62,9 +66,12 @@ def _onnxruntime_differs(differences: Mapping[int, list[Difference]]) -> bool:
 
 
 def _not_compared(
-    model: onnx.ModelProto, differences: Mapping[int, list[Difference]], rows:
-    list[TensorComparison], judge: str, with_followers: bool,
-) -> list[TensorComparison]:  # fmt: skip
+    model: onnx.ModelProto,
+    differences: Mapping[int, list[Difference]],
+    rows: list[TensorComparison],
+    judge: str,
+    with_followers: bool,
+) -> list[TensorComparison]:
     """Return the comparisons; wrong results that the reference cannot judge have a note instead."""
     by_evaluator = judge.startswith("onnx reference")
     notes: dict[str, str] = {}

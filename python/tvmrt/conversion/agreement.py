@@ -211,9 +211,12 @@ def _differences(actual: np.ndarray, expected: np.ndarray, allowed: Any) -> np.n
 
 
 def _effect_of_rounding(
-    executor: Any, original: Original, feeds: Mapping[str, np.ndarray], number: int, actual:
-    np.ndarray,
-) -> Any:  # fmt: skip
+    executor: Any,
+    original: Original,
+    feeds: Mapping[str, np.ndarray],
+    number: int,
+    actual: np.ndarray,
+) -> Any:
     """Return by how much an output of the original changes with inputs of slightly other values.
 
     A value next to a threshold, or one of two equal scores, may differ for this reason. Raise

@@ -114,9 +114,11 @@ def unused_releaser(idle: deque[Context]) -> Callable[[], None]:
 
 
 def fast_call(
-    idle: deque[Context], release_unused: Callable[[], None], new_executor: Callable[[], Executor],
+    idle: deque[Context],
+    release_unused: Callable[[], None],
+    new_executor: Callable[[], Executor],
     ports: Ports,
-) -> Callable[[tuple[Any, ...]], Any]:  # fmt: skip
+) -> Callable[[tuple[Any, ...]], Any]:
     """Return the fast path of a call, which takes arrays of exactly the declared types and shapes.
     It returns NotImplemented for others. Local variables save time in each call."""
 

@@ -93,9 +93,11 @@ def load(
 
 
 def _load(
-    model: Any, request: Request | None, cache: bool | str | os.PathLike[str], options:
-    CompileOptions,
-) -> Network:  # fmt: skip
+    model: Any,
+    request: Request | None,
+    cache: bool | str | os.PathLike[str],
+    options: CompileOptions,
+) -> Network:
     is_file = isinstance(model, (str, os.PathLike))
     if is_file and not (is_network(model) or conversion.is_foreign(model)):
         if request is not None or options.keys() - {"trusted"}:
@@ -338,9 +340,12 @@ def _runs_here(library: CompiledLibrary) -> bool:
 
 
 def _write(
-    library: Any, weight_files: Mapping[str, str], name: str, folder: Path, report: progress.Report
-    | None,
-) -> None:  # fmt: skip
+    library: Any,
+    weight_files: Mapping[str, str],
+    name: str,
+    folder: Path,
+    report: progress.Report | None,
+) -> None:
     """Write a library and its metadata to a folder. ``name``: path of the source, or what it is."""
     if report is not None:
         from tvmrt.compiler.pipeline import C_COMPILER, STAGES

@@ -14,9 +14,12 @@ from tvmrt.tensor_info import TensorInfo
 
 
 def html(
-    name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], dims: Mapping[str,
-    tuple[int, int | None]], notes: Sequence[str],
-) -> str:  # fmt: skip
+    name: str,
+    inputs: Sequence[TensorInfo],
+    outputs: Sequence[TensorInfo],
+    dims: Mapping[str, tuple[int, int | None]],
+    notes: Sequence[str],
+) -> str:
     """Return the HTML with inputs, outputs, bounds and notes; empty notes are left out."""
     rows = "".join(
         f"<tr><td>{title}</td><td>{escape(e.name)}</td><td>{escape(e.dtype)}</td>"

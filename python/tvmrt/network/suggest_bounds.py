@@ -20,9 +20,12 @@ _MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")
 
 
 def mismatch(
-    error: Exception, shape: Sequence[int], info: TensorInfo, bounds: Mapping[str, Sequence[int]],
+    error: Exception,
+    shape: Sequence[int],
+    info: TensorInfo,
+    bounds: Mapping[str, Sequence[int]],
     keeps_state: bool,
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """Return the text of an error about a value of this shape for an input, and a remedy or "".
 
     A network that keeps state between calls takes parts of one size.

@@ -27,7 +27,7 @@ def test_help_lists_every_command(tvmrt):
     text = tvmrt("--help").stdout
     assert [name for name in COMMANDS if f"\n  {name} " in text] == COMMANDS
     listed = " ".join(text[text.index("Commands:") :].split())
-    assert "doctor Look at this machine" in listed
+    assert "doctor Look at this machine, or at files as if they were linked together" in listed
     assert "report Write all data of the network MODEL to one self-contained page" in listed
     assert not re.search(r"\.\.\. [a-z-]+ [A-Z]", listed)  # every sentence is complete
 
@@ -151,6 +151,7 @@ def test_compiled_and_uncompiled_networks_are_distinguished(tvmrt, complaint, di
     assert "is a compiled network" in complaint("verify", library)
     assert "--random" in complaint("run", library)
     assert "probabilities" in tvmrt("run", library, "--random").stdout
+    assert "no symbol is missing" in tvmrt("doctor", library).stdout
 
 
 def test_package_has_a_py_typed_marker():

@@ -118,6 +118,7 @@ def test_small_commands(held, folder, tmp_path):
     held("explain", "explain", "0x0503")
     held("device-list", "device", "list")
     held("device-new", "device", "new", "mine", "-o", tmp_path)
+    held("doctor-files", "doctor", folder / "digits.so")
 
 
 def test_doctor(held, monkeypatch):

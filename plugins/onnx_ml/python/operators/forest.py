@@ -72,9 +72,15 @@ def _check(nodes: TreeNodes, columns: int) -> None:
 
 
 def emit_forest(
-    ctx: NodeContext, x: Value, nodes: TreeNodes, values: np.ndarray, targets: np.ndarray, base:
-    np.ndarray, aggregate: str, members: list[np.ndarray] | None = None,
-) -> Value:  # fmt: skip
+    ctx: NodeContext,
+    x: Value,
+    nodes: TreeNodes,
+    values: np.ndarray,
+    targets: np.ndarray,
+    base: np.ndarray,
+    aggregate: str,
+    members: list[np.ndarray] | None = None,
+) -> Value:
     """Emit the trees' outputs for the rows of x, in x's element type.
 
     ``values`` has a row for each index in ``nodes.rows``; ``targets`` is the first output of each

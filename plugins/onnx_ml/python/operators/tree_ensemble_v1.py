@@ -136,9 +136,13 @@ def _typed_input(ctx: NodeContext, *tables: np.ndarray | None) -> Value:
 
 
 def _scores(
-    ctx: NodeContext, nodes: TreeNodes, node_index: OperandPointers, leaves: LeafValues, outputs:
-    int, aggregate: str,
-) -> Value:  # fmt: skip
+    ctx: NodeContext,
+    nodes: TreeNodes,
+    node_index: OperandPointers,
+    leaves: LeafValues,
+    outputs: int,
+    aggregate: str,
+) -> Value:
     """Return the sum of all trees and the base values as float32 [N, outputs]."""
     base = _floats(ctx, "base_values")
     if leaves.target.size and not (0 <= leaves.target.min() and leaves.target.max() < outputs):
