@@ -1,9 +1,9 @@
-"""Measure networks that run from the kernel pack beside compiled ones and onnxruntime.
+"""Compare networks that run from the kernel pack with compiled ones and with onnxruntime.
 
-Run: ``python tests/bench/bench_kernel_pack.py [NAME ...]``; ``TVMRT_MODELS`` names the folder of the
-networks; one thread. Each network is loaded in new processes, with nothing cached. The table has
-processor times: of a process up to its first answer (import, load, call), and the lower quartile of
-a call. The last row has the geometric means of the ratios.
+Run: ``python tests/bench/bench_kernel_pack.py [NAME ...]``; ``TVMRT_MODELS`` names the folder of
+the networks; one thread. Each network is loaded in new processes, with nothing cached. The table
+has processor times: of a process up to its first answer (import, load, call), and the lower
+quartile of a call. The last row has the geometric means of the ratios.
 """
 
 from __future__ import annotations
