@@ -187,6 +187,24 @@ SEEDS = {
             (r"exp_f32v\(a - top\)", "exp_f32v(top - a)"),
         ),
     ),
+    "scratch over a result": (
+        FLOAT, code(STEP, (r"at_conv2_scratch = \d+", "at_conv2_scratch = 2064")),
+    ),
+    "wrong dilation": (FLOAT, code(LIB, (r"\.dilation = \{1, 1, 1\}", ".dilation = {1, 2, 1}"))),
+    "rows off by one": (FLOAT, code(LIB, (r"\.in = \{1, 8, 8\}", ".in = {1, 7, 8}"))),
+    "wrong axis": (FLOAT, graph(attribute("softmax", axis=lambda axis: 0))),
+    "lost padding": (FLOAT, graph(attribute("conv", pads_before=lambda p: (0,) * len(p)))),
+    "lost bias": (WHOLE, graph(constant("qmatmul", 3, lambda bias: bias * 0))),
+    "weights in another order": (WHOLE, graph(constant("qconv", 1, lambda w: w[::-1].copy()))),
+    "kernel clamps nothing": (
+        WHOLE, kernel("scalar/quant.h", (r"tvmrt_bounded_f32\(v, low, high\)", "v")),
+    ),
+    "kernel ends a loop early": (
+        FLOAT, kernel("op/softmax.h", (r"for \(int i = 0; i < 6; i", "for (int i = 0; i < 5; i")),
+    ),
+    "kernel skips a product": (
+        FLOAT, kernel("op/softmax.h", (r"load\)\(y \+ i\) \* scale", "load)(y + i)")),
+    ),
 }  # fmt: skip
 EVERYDAY = ("wrong upper clamp",)
 
