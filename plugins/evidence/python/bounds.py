@@ -4,7 +4,8 @@ The exact network computes with real numbers, the compiled one with rounded ones
 this module keeps an interval of the exact value, for all inputs in the declared ranges, and a bound
 of the distance between computed and exact value. A sum of n terms adds gamma(n) times the sum of
 the magnitudes: that holds for any order of the terms, with and without fused multiply-add.
-``FOLDED`` more roundings cover constants that the compiler folds into weights.
+``FOLDED`` more roundings cover constants that the compiler folds into weights. 3x3 convolutions are
+bounded for Winograd tiles, too.
 
 An interval forgets that elements depend on each other, so that each layer multiplies it by the sum
 of the weights' magnitudes. The norms of a whole tensor and of its errors grow by the largest
@@ -22,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.sdk.graph import OPS, Graph, Node, Trait, Value
+from tvmrt.compiler.sdk.graph import OPS, Graph, Node, Trait, Value, transform_matrices
 
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance of 1 to the next number
 SMALL = 2.0**-126  # results below may be flushed to 0
 LIBRARY_UNITS = 8  # error of exp, tanh and the like, in units of the result
 FOLDED = 8  # roundings of weights into which constants are folded
+TILES = (2, 4)  # sizes of Winograd tiles
 GRID = 6  # frequencies at which the gain of a convolution is computed, for each of its weights
 MAYBE_ZERO = "an operand may be 0, infinite or outside of the function's domain"
 
@@ -381,7 +383,22 @@ def _conv(node: Node, x: Tensor, w: Tensor, bias: Tensor | None = None) -> list[
     def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return _evaluate(node, a, b)
 
-    return _linear(node, function, x, w, prod(shape[1:]), row)
+    attrs = node.attrs
+    (result,) = _linear(node, function, x, w, prod(shape[1:]), row)
+    if shape[2:] == (3, 3) and {*attrs["strides"], *attrs["dilations"], attrs["groups"]} == {1}:
+        most = np.max(x.size, (0, 2, 3))
+        own = np.maximum.reduce([_winograd(np.abs(w.low), most, size) for size in TILES])
+        result.error = result.error + own.reshape(-1, 1, 1)
+    return [result]
+
+
+def _winograd(w: np.ndarray, most: np.ndarray, size: int) -> np.ndarray:
+    """Return the error of Winograd tiles by channel, for inputs up to ``most`` by channel."""
+    inputs, weights, results = (np.abs(each) for each in transform_matrices(size))
+    spread = np.outer(inputs.sum(1), inputs.sum(1))
+    products = np.einsum("pi,ocij,qj,c->opq", weights, w, weights, most, optimize=True) * spread
+    tiles = np.einsum("ip,opq,jq->oij", results, products, results, optimize=True)
+    return _gamma(len(most) + 8 * len(inputs) + FOLDED, UNIT["float32"]) * tiles.max((1, 2))
 
 
 def _matmul(node: Node, a: Tensor, b: Tensor, bias: Tensor | None = None) -> list[Tensor]:

@@ -40,6 +40,7 @@ def arange(*shape):
 
 
 X = normal(2, 4, 9, 8)
+SEQUENCE = normal(5, 2, 6)
 ONE_OPERATOR = {
     "conv": ("Conv", X, [normal(6, 2, 3, 3), normal(6)],
              {"group": 2, "strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]}),
@@ -75,6 +76,12 @@ ONE_OPERATOR = {
     "resize_nearest": ("Resize", X, [np.array([], F32), np.array([1, 1, 2, 2], F32)],
                        {"mode": "nearest"}),
     "depth_to_space": ("DepthToSpace", X, [], {"blocksize": 2}),
+    "lstm": ("LSTM", SEQUENCE, [normal(1, 16, 6), normal(1, 16, 4), normal(1, 32)],
+             {"hidden_size": 4, "direction": "reverse"}),
+    "gru": ("GRU", SEQUENCE, [normal(1, 12, 6), normal(1, 12, 4), normal(1, 24)],
+            {"hidden_size": 4, "linear_before_reset": 1}),
+    "gru_reset_first": ("GRU", SEQUENCE, [normal(2, 12, 6), normal(2, 12, 4), normal(2, 24)],
+                        {"hidden_size": 4, "direction": "bidirectional", "clip": 0.7}),
     "prelu": ("PRelu", X, [normal(4, 1, 1)], {}),
     "batch_norm": ("BatchNormalization", X, [normal(4), normal(4), normal(4), abs(normal(4))], {}),
     "quantize": ("QuantizeLinear", X, [np.array(0.03, F32), np.array(-7, np.int8)], {}),

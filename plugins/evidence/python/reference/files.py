@@ -7,7 +7,7 @@ from pathlib import Path
 from tvmrt.compiler.sdk.codegen import identifier
 from tvmrt.compiler.sdk.graph import Extent, Graph, Node, Value
 
-from . import movement, pointwise, products, reductions  # noqa: F401 (they register)
+from . import movement, pointwise, products, recurrent, reductions  # noqa: F401 (they register)
 from .code import PRINTERS, NodeCode, bits_text, c_type
 from .quantised import Layer, find_layers, print_layer
 
