@@ -54,6 +54,7 @@ from tvmrt.compiler.ir.strings import StringsOp, TextOp
 from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.compiler.ir.tree_ensemble import fits_packed_links
 from tvmrt.compiler.ir.value_users import ValueUsers
+from tvmrt.compiler.ir.winograd import transform_matrices
 
 __all__ = [
     "ACTIVATIONS", "Builder", "CHANNELS_LAST_LAYOUT", "CSource", "Contract", "DENSE_LAYOUT",
@@ -64,6 +65,6 @@ __all__ = [
     "drop_default_attributes", "entry_for_dtype", "expected_size", "extent_text",
     "fits_packed_links", "get_op", "holds", "kernel_record", "let", "max_unrolled_nodes",
     "mmap_from_file", "normalize_axis", "pack_interleaved", "region_of", "register", "sym_max",
-    "symbols_of", "text_of_types", "types_of_text", "upper_bound",
+    "symbols_of", "text_of_types", "transform_matrices", "types_of_text", "upper_bound",
     "valid_counts",
 ]  # fmt: skip
