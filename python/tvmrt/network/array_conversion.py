@@ -37,7 +37,7 @@ def as_array(value: Any) -> Any:
         result = dense_array(value)
     except ValueError:
         rows: Any = [value]
-        while len(sizes := {len(row) if hasattr(row, "__len__") else 0 for row in rows}) == 1:
+        while len(sizes := {*map(_length, rows)}) == 1:
             if sizes == {0}:
                 raise
             rows = [each for row in rows for each in row]
@@ -48,6 +48,10 @@ def as_array(value: Any) -> Any:
             raise TypeError(f"the integer {large} needs more than 64 bits, which no tensor has")
         raise TypeError(f"a {type(value).__name__} is not a tensor; give numbers of one shape")
     return result
+
+
+def _length(value: Any) -> int:
+    return len(value) if hasattr(value, "__len__") and getattr(value, "shape", None) != () else 0
 
 
 def _is_large(value: Any) -> bool:
