@@ -151,14 +151,15 @@ def test_norms_bound_a_deep_network_better_than_intervals(monkeypatch):
             np.einsum("nchw,oc->nohw", padded[:, :, i : i + 8, j : j + 8], each[:, :, i, j])
             for i in range(3) for j in range(3)
         ), 0)  # fmt: skip
-    rows = tvmrt.load(model_of(DEEP, {"x": x}, DEEP_WEIGHTS, ["r5"]), reproducible=True)({"x": x})
-    worst = float(np.abs(np.asarray(rows["r5"]) - wide).max())
+    model = model_of(DEEP, {"x": x}, DEEP_WEIGHTS, ["r5"])
+    rows = [tvmrt.load(model, winograd=on)({"x": x})["r5"] for on in (False, True)]
+    worst = max(float(np.abs(np.asarray(each) - wide).max()) for each in rows)
     graph = import_graph(model_of(DEEP, {"x": x[:1]}, DEEP_WEIGHTS, ["r5"]))
     with_norms = error_bounds(graph, {"x": (-1, 1)})["outputs"]["r5"]
     monkeypatch.setattr(bounds, "_gain", lambda node: None)
     monkeypatch.setattr(bounds.Tensor, "tighten", lambda self: None)
     without = error_bounds(graph, {"x": (-1, 1)})["outputs"]["r5"]
-    assert 0 < worst <= with_norms["error"] < without["error"] / 4
+    assert 0 < worst <= with_norms["error"] < without["error"] / 3
     assert wide.max() <= with_norms["high"] < without["high"]
 
 
