@@ -104,10 +104,10 @@ class _Compiler:
         self._check(self._tcc.tcc_output_file(self._state, os.fsencode(output)), output.name)
 
     def _check(self, code: int, what: str) -> None:
-        if code != 0:
-            errors = [
-                line for text in self._errors for line in text.splitlines() if "error:" in line
-            ]
+        """Raise CompileError for a failure, and for a pointer to elements of another type."""
+        lines = [line for text in self._errors for line in text.splitlines()]
+        errors = [line for line in lines if "error:" in line or "incompatible pointer" in line]
+        if code != 0 or errors:
             first = next(iter(errors), "it reported no error")
             raise CompileError(f"libtcc failed at {what}: {first}")
 

@@ -16,6 +16,7 @@ from . import row_functions as rows
 from .expressions import NotCovered, Tree, parse
 
 PIECE = 256
+MAX_ROWS = 64  # of a piece, on the stack: at most 128 KiB
 MIN_EXTENT = 8  # a shorter loop takes less time than the calls
 _T = "float|double|u?int(?:8|16|32|64)_t|int"
 _LOOP = re.compile(
@@ -107,6 +108,7 @@ class _Loop:
     known: dict[str, _Value] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
     loaded: set[str] = field(default_factory=set)
+    row_count: int = 0
     conditions: int = 0  # conditional operators around the current expression
 
     def printed(self) -> str:
@@ -405,6 +407,9 @@ class _Loop:
 
     def _row(self, kind: str) -> _Value:
         """Declare a row."""
+        self.row_count += 1
+        if self.row_count > MAX_ROWS:
+            raise NotCovered("the rows would take much of the stack")
         name = f"tvmrt_r{len(self.lines)}"
         self.lines.append(f"{kind} {name}[{PIECE}];")
         return _Value(kind, name, True)

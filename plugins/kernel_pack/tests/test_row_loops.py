@@ -7,7 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from tvmrt.error import CompileError
 from tvmrt.plugins.kernel_pack import link, pack
+from tvmrt.plugins.kernel_pack import row_functions as rows
 from tvmrt.plugins.kernel_pack.row_loops import PIECE, with_rows
 
 pytestmark = pytest.mark.skipif(bool(pack.why_missing()), reason=pack.why_missing() or "-")
@@ -161,13 +163,13 @@ def test_drawn_loops(seed, tmp_path):
     text = "".join(each[1] for each in drawn)
     converted = with_rows(text, _signatures())
     assert len(re.findall("tvmrt_n = ", converted)) == len(drawn)
-    plain, rows = _built(text, tmp_path, "plain"), _built(converted, tmp_path, "rows")
+    plain, changed = _built(text, tmp_path, "plain"), _built(converted, tmp_path, "rows")
     rng = np.random.default_rng(seed)
     for size in (1, 7, PIECE, 2 * PIECE + 3):
         for name, source, kinds, (result, step) in drawn:
             inputs = [_values(rng, kind, 3 * size) for kind, _ in kinds]
             found = []
-            for library in (plain, rows):
+            for library in (plain, changed):
                 y = np.zeros(size * step, TYPES[result])
                 getattr(library, name)(*map(_pointer, inputs), _pointer(y), size)
                 found.append(y)
@@ -304,6 +306,28 @@ def test_other_loops_stay(body):
         f"  for (int i = 0; i < n; ++i) {{\n    {body}\n  }}\n}}\n"
     )
     assert with_rows(text, _signatures()) == text
+
+
+def test_many_operations_stay():
+    """The rows of a piece would take more than 128 KiB of the stack."""
+    lines = [f"const double a{i + 1} = a{i} * a{i};" for i in range(80)]
+    body = "\n".join(["const double a0 = x[i];", *lines, "y[i] = a80;"])
+    text = (
+        "void f(double *restrict y, const double *restrict x, int n) {\n"
+        f"  for (int i = 0; i < n; ++i) {{\n{body}\n  }}\n}}\n"
+    )
+    assert with_rows(text, _signatures()) == text
+    shorter = text.replace("\n".join(lines[30:]) + "\ny[i] = a80", "y[i] = a30")
+    assert with_rows(shorter, _signatures()) != shorter
+
+
+def test_elements_of_another_type_are_an_error(tmp_path):
+    text = "void f(int *y, const float *x) { tvmrt_row_copy_4(4, y, 1, x, 1); sqrtf(*x); }\n"
+    _built(f"extern {rows.copy(4)};\n{text}", tmp_path, "right")
+    wrong = f"extern {rows.negation('float').prototype('v')};\n"
+    wrong += "void f(int *y, const float *x) { tvmrt_row_op_neg_f32_v(4, y, x); }\n"
+    with pytest.raises(CompileError, match=r"loops.c.*incompatible pointer"):
+        _built(wrong, tmp_path, "wrong")
 
 
 def test_short_loops_stay():
