@@ -36,6 +36,11 @@ _BUILTINS = """\
 #define __builtin_assume_aligned(pointer, bytes) (pointer)
 """
 _LOCK = threading.Lock()  # libtcc compiles one network at a time
+# A child of fork() has libtcc's state; a compilation in another thread ends before it.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+    )
 
 
 def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[str]) -> None:

@@ -173,6 +173,43 @@ def _quantized():
     return model, {"x": rng.standard_normal((1, 5, 11, 13)).astype(np.float32)}
 
 
+THREADS = """
+import os, sys, threading, warnings
+import numpy as np
+import tvmrt
+warnings.simplefilter("ignore", DeprecationWarning)  # of fork() with threads
+x, answers, ends = np.ones((2, 8), np.float32), [], threading.Event()
+def answer():
+    return tvmrt.load(sys.argv[1], cache=False)(x).tobytes()
+def repeat():
+    while not ends.is_set():
+        answers.append(answer())
+expected = answer()
+threads = [threading.Thread(target=repeat) for _ in range(3)]
+for each in threads:
+    each.start()
+for _ in range(6):
+    child = os.fork()
+    if child == 0:
+        os._exit(answer() != expected)
+    assert os.waitpid(child, 0)[1] == 0
+ends.set()
+for each in threads:
+    each.join()
+assert answers and set(answers) == {expected}
+"""
+
+
+def test_threads_and_children_of_fork_load_at_once(tmp_path):
+    onnx.save(_mlp()[0], tmp_path / "net.onnx")
+    command = [sys.executable, "-c", THREADS, tmp_path / "net.onnx"]
+    environment = {**os.environ, "TVMRT_COMPILE": "never"}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_library_of_the_pack_is_a_library(tmp_path):
     model, _ = _mlp()
     tvmrt.compile(model, target="kernel-pack").export_library(tmp_path / "net.so")
