@@ -10,7 +10,6 @@ complete example.
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from tvmrt.file_suffix import suffix_of
+from tvmrt.locks import lock_of_process
 from tvmrt.option import Option, read_option
 from tvmrt.plugin_check import excluded_names, malformed
 
@@ -267,7 +267,7 @@ def _warn(text: str) -> None:
     warnings.warn(text, TvmrtWarning, stacklevel=2)
 
 
-_lock = threading.RLock()
+_lock = lock_of_process()
 _tables: list[_Tables] = []
 
 

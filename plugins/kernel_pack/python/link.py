@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tvmrt.error import CompileError
 from tvmrt.install_paths import find_include_path
+from tvmrt.locks import lock_of_process
 
 from . import pack
 from .row_loops import with_rows
@@ -35,12 +35,7 @@ _BUILTINS = """\
 #define __builtin_prefetch(...) ((void)0)
 #define __builtin_assume_aligned(pointer, bytes) (pointer)
 """
-_LOCK = threading.Lock()  # libtcc compiles one network at a time
-# A child of fork() has libtcc's state; a compilation in another thread ends before it.
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(
-        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
-    )
+_LOCK = lock_of_process()  # libtcc compiles one network at a time
 
 
 def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[str]) -> None:

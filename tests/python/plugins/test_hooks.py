@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -63,3 +66,29 @@ def test_a_report_is_refused_without_a_plugin(none):
     network = tvmrt.load(str(DIGITS), cache=False)
     with pytest.raises(ImportError, match=r"report\(\) is not available: no plug-in has it"):
         network.report()
+
+
+FORK = """
+import os, threading
+from tvmrt import plugin
+held = threading.Event()
+def read():
+    with plugin._lock:
+        held.set()
+        threading.Event().wait(0.2)
+thread = threading.Thread(target=read)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    os._exit(not plugin.plugins())
+thread.join()
+raise SystemExit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_reads_plugins_although_a_thread_reads_them_when_it_forks():
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
