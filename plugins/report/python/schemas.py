@@ -44,7 +44,7 @@ REPORT = (
             )
         ),
         nodes=list_of({"type": "object"}),
-        regions=list_of(of("tvmrt.compiler.partition:RegionSummary")),
+        regions=list_of(of("tvmrt.compiler.partition.report:RegionSummary")),
         edges=list_of(list_of(integer()), "Pairs of producer and consumer, numbered: inputs, "
         "operators, outputs."),
         stages=by_name(seconds(), "Seconds of each stage of the compiler."),
