@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+COMPILE_VARIABLE = "TVMRT_COMPILE"  # whether networks that run here are compiled
 SYSTEM_COMPILERS = ("cc", "gcc", "clang")
 INSTALL_CC = "pip install 'tvmrt[cc]'"
 INSTALL_CROSS = "pip install 'tvmrt[cross]'"
@@ -50,6 +51,11 @@ def words_of(command: str, source: str) -> list[str]:
 def named_by_environment() -> str | None:
     """Return the command in the environment variable CC; None if it is unset or blank."""
     return os.environ.get("CC", "").strip() or None
+
+
+def is_preferred() -> bool:
+    """Return whether there is a C compiler and $TVMRT_COMPILE does not say what to use."""
+    return COMPILE_VARIABLE not in os.environ and bool(named_by_environment() or installed())
 
 
 def installed(triple: str = "") -> list[str]:

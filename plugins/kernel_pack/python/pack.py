@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tvmrt.compiler.sdk.codegen import Target
 
 TARGET = "kernel-pack"
-VARIABLE = "TVMRT_COMPILE"
 INSTALL = "pip install 'tvmrt[compile]'"
 # Levels with a library, widest first, by the flags of the processor that they need.
 _NEEDS = {
@@ -65,9 +64,9 @@ def is_chosen() -> bool:
 
     Raises ValueError if $TVMRT_COMPILE has an unknown value.
     """
-    choice = os.environ.get(VARIABLE, "auto")
+    choice = os.environ.get(toolchains.COMPILE_VARIABLE, "auto")
     if choice not in ("auto", "never", "now"):
-        raise ValueError(f"{VARIABLE} is {choice!r}; choose auto, never or now")
+        raise ValueError(f"{toolchains.COMPILE_VARIABLE} is {choice!r}; choose auto, never or now")
     if choice != "auto":
         return choice == "never"
     return (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from tvmrt import option_syntax, plugin
+from tvmrt import option_syntax, plugin, toolchains
 from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES, board_names
 from tvmrt.compiler.codegen.target import (
@@ -412,7 +412,7 @@ class Request:
         if self.target is not None or self.board is not None or self.runtime == "crt":
             return self
         target, levels = local_target(self.levels, self.precision == "bf16")
-        if target in (HERE, "native") and self.cc is None:
+        if target in (HERE, "native") and self.cc is None and not toolchains.is_preferred():
             pack = plugin.find("hooks", "kernel pack")
             target = pack.TARGET if pack is not None and pack.is_chosen() else target
         return replace(self, target=target, levels=levels)

@@ -59,7 +59,10 @@ MAY_IMPORT = {
     "tensor_info": set(),
     "file_suffix": set(),
     "git_lfs": set(),
-    "plugin": {"entry_points", "error", "file_suffix", "option", "plugin_check", "plugins"},
+    "locks": set(),
+    "plugin": {
+        "entry_points", "error", "file_suffix", "locks", "option", "plugin_check", "plugins",
+    },
     "plugin_check": set(),
     "option": {"units"},
     "option_syntax": {"option"},
