@@ -55,7 +55,8 @@ def named_by_environment() -> str | None:
 
 def is_preferred() -> bool:
     """Return whether there is a C compiler and $TVMRT_COMPILE does not say what to use."""
-    return COMPILE_VARIABLE not in os.environ and bool(named_by_environment() or installed())
+    is_open = os.environ.get(COMPILE_VARIABLE, "auto") == "auto"
+    return is_open and bool(named_by_environment() or installed())
 
 
 def installed(triple: str = "") -> list[str]:

@@ -47,7 +47,7 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
     if what:
         raise CompileError(f"this network cannot be built from the kernel pack: {what}")
     kernels, folders = pack.find_pack(), find_include_path()
-    exported = kernels.functions()
+    exported, scalar = kernels.functions(), kernels.scalar_functions()
     with _LOCK, _Compiler(kernels) as compiler:
         contents = []
         for source in sources:
@@ -56,7 +56,7 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
                 compiler.compile(contents[-1].declaration(), source.name)
             else:
                 text = _with_kernels(source, exported, folders)
-                compiler.compile(with_rows(text, kernels.scalar_functions()), source.name)
+                compiler.compile(with_rows(text, scalar), source.name)
         compiler.link(output)
     _write_contents(output, contents)
 

@@ -69,9 +69,7 @@ def is_chosen() -> bool:
         raise ValueError(f"{toolchains.COMPILE_VARIABLE} is {choice!r}; choose auto, never or now")
     if choice != "auto":
         return choice == "never"
-    return (
-        not toolchains.named_by_environment() and not toolchains.installed() and not why_missing()
-    )
+    return not toolchains.is_preferred() and not why_missing()
 
 
 def why_missing() -> str:

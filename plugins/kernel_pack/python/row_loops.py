@@ -147,15 +147,12 @@ class _Loop:
             self._note_store(text)
         if not texts or not (self.stored or self._folds(texts[-1])):
             raise NotCovered("no result")
-        last = texts[-1].partition(" = ")
-        for i, text in enumerate(texts):
-            # a row that is only stored is computed in its place
-            direct = (
-                len(texts) > 1 and i == len(texts) - 2 and re.search(rf" {last[2]} = ", f" {text}")
-            )
-            if direct and self._print_direct(text, last[0]):
-                break
+        for text in texts[:-2]:
             self._print(text)
+        # a row that is only stored is computed in its place
+        if len(texts) == 1 or not self._print_direct(*texts[-2:]):
+            for text in texts[-2:]:
+                self._print(text)
 
     def _note_store(self, text: str) -> None:
         assigned = _ASSIGNED.fullmatch(text)
@@ -171,19 +168,17 @@ class _Loop:
         assigned = _ASSIGNED.fullmatch(text)
         return assigned is not None and assigned[1].isidentifier()
 
-    def _print_direct(self, declaration: str, target: str) -> bool:
+    def _print_direct(self, declaration: str, store: str) -> bool:
         """Print a declared value into the elements that the next statement stores it to; return
         whether this is possible."""
-        assigned, left = _ASSIGNED.fullmatch(declaration), parse(target)
-        declared = assigned and _PARAMETER.fullmatch(assigned[1])
-        if not declared or left.kind != "index" or self._step(left.parts[0]) != "1":
+        assigned, stored = _ASSIGNED.fullmatch(declaration), _ASSIGNED.fullmatch(store)
+        declared = _PARAMETER.fullmatch(assigned[1])
+        left = parse(stored[1])
+        if not declared or assigned[2] or stored[2] or left.kind != "index":
             return False
-        if self._array(left.text) != _plain(declared[1]):
+        if stored[3] != declared[2] or self._array(left.text) != _plain(declared[1]):
             return False
-        value, place = parse(assigned[3]), f"&{self._renamed(left).c}"
-        result = self._convert(self._value(value, place), self._array(left.text), place)
-        if result.text != place:
-            self._copy(place, "1", result)
+        self._store(left, parse(assigned[3]))
         return True
 
     def _print(self, text: str) -> None:
@@ -203,15 +198,18 @@ class _Loop:
             tree = Tree("binary", sign, (left, tree))
         if left.kind != "index":
             raise NotCovered(text)
+        self._store(left, tree)
+
+    def _store(self, left: Tree, tree: Tree) -> None:
+        """Print the store of a value to the elements of an array."""
         step, kind = self._step(left.parts[0]), self._array(left.text)
         if step == "0":
-            raise NotCovered(text)
-        place = f"&{self._renamed(left).c}"
-        result = self._convert(
-            self._value(tree, place if step == "1" else None), kind, place if step == "1" else None
-        )
-        if result.text != place:
-            self._copy(place, step, result)
+            raise NotCovered(left.c)
+        target = _Value(kind, f"&{self._renamed(left).c}", True)
+        place = target if step == "1" else None
+        result = self._convert(self._value(tree, place), kind, place)
+        if result.text != target.text:
+            self._copy(target.text, step, result)
 
     def _declare(self, kind: str, name: str, value: _Value) -> None:
         value = self._convert(value, kind)
@@ -245,8 +243,8 @@ class _Loop:
         name = re.findall(r"(\w+)\(", prototype)[0]
         self.lines.append(f"{left.text} = {name}(tvmrt_n, {left.text}, {value.text});")
 
-    def _value(self, tree: Tree, place: str | None = None) -> _Value:
-        """Return the value of an expression; a computed row may be at ``place``, C of a pointer."""
+    def _value(self, tree: Tree, place: _Value | None = None) -> _Value:
+        """Return the value of an expression; a row of the type of ``place`` is computed there."""
         if tree.kind == "number":
             return _Value(_type_of_number(tree.text), tree.text)
         if tree.kind == "name":
@@ -304,7 +302,7 @@ class _Loop:
         beyond = f"{tree.text}[{parse(f'{self.variable} + {last}').c}]"
         return first == "0" and stored == f"{tree.text}[{self.variable}]" and tree.c == beyond
 
-    def _called(self, tree: Tree, place: str | None) -> _Value:
+    def _called(self, tree: Tree, place: _Value | None) -> _Value:
         values = [self._value(part) for part in tree.parts]
         if tree.text in self.inline:
             return self._inlined(self.inline[tree.text], values, place)
@@ -316,7 +314,7 @@ class _Loop:
         values = [self._convert(value, kind) for value, kind in zip(values, kinds)]
         return self._call(rows.scalar_function(tree.text, result, kinds), values, place)
 
-    def _inlined(self, function: _Inline, values: list[_Value], place: str | None) -> _Value:
+    def _inlined(self, function: _Inline, values: list[_Value], place: _Value | None) -> _Value:
         """Print the body of a function in a network's C in place of its call."""
         known, self.known = self.known, {}
         for (kind, name), value in zip(function.parameters, values, strict=True):
@@ -335,7 +333,7 @@ class _Loop:
         self.known = known
         return value
 
-    def _unary(self, tree: Tree, place: str | None) -> _Value:
+    def _unary(self, tree: Tree, place: _Value | None) -> _Value:
         value = self._value(tree.parts[0])
         if tree.text == "!":
             return self._binary("==", value, _Value("int32_t", "0"), place)
@@ -345,7 +343,7 @@ class _Loop:
         function = rows.negation(kind) if tree.text == "-" else rows.complement(kind)
         return self._call(function, [self._convert(value, kind)], place)
 
-    def _binary(self, sign: str, a: _Value, b: _Value, place: str | None = None) -> _Value:
+    def _binary(self, sign: str, a: _Value, b: _Value, place: _Value | None = None) -> _Value:
         if sign in ("&&", "||"):
             return self._binary(sign[0], self._truth(a), self._truth(b), place)
         kind = _promoted(a.type) if sign in ("<<", ">>") else _common(a.type, b.type)
@@ -360,7 +358,7 @@ class _Loop:
         """Return 1 or 0 for a condition."""
         return self._binary("!=", value, _Value("int32_t", "0"))
 
-    def _selected(self, tree: Tree, place: str | None) -> _Value:
+    def _selected(self, tree: Tree, place: _Value | None) -> _Value:
         condition = self._value(tree.parts[0])
         if _promoted(condition.type) != "int32_t":
             condition = self._truth(condition)
@@ -373,7 +371,9 @@ class _Loop:
             rows.selection(kind), [self._convert(condition, "int32_t"), *values], place
         )
 
-    def _call(self, function: rows.RowFunction, values: list[_Value], place: str | None) -> _Value:
+    def _call(
+        self, function: rows.RowFunction, values: list[_Value], place: _Value | None
+    ) -> _Value:
         """Print the call of a function of rows; for operands that all elements share, return the
         expression of the number."""
         if not any(value.is_row for value in values):
@@ -382,13 +382,14 @@ class _Loop:
         mask = "".join("v" if value.is_row else "u" for value in values)
         if mask not in function.masks:
             values, mask = list(map(self._as_row, values)), "v" * len(values)
-        row = _Value(function.result, place, True) if place else self._row(function.result)
+        fits = place is not None and place.type == function.result
+        row = place if fits else self._row(function.result)
         self.prototypes.append(function.prototype(mask))
         operands = ", ".join([row.text, *(value.text for value in values)])
         self.lines.append(f"{function.full_name(mask)}(tvmrt_n, {operands});")
         return row
 
-    def _convert(self, value: _Value, kind: str, place: str | None = None) -> _Value:
+    def _convert(self, value: _Value, kind: str, place: _Value | None = None) -> _Value:
         if value.type == kind:
             return value
         return self._call(rows.conversion(value.type, kind), [value], place)
