@@ -238,10 +238,7 @@ class _Loop:
         elif sign == "|" and kind == "int64_t":
             raise NotCovered(kind)
         value = self._as_row(self._convert(self._value(tree), kind))
-        prototype = rows.fold(sign, kind)
-        self.prototypes.append(prototype)
-        name = re.findall(r"(\w+)\(", prototype)[0]
-        self.lines.append(f"{left.text} = {name}(tvmrt_n, {left.text}, {value.text});")
+        self._print_call(rows.fold(sign, kind), left.text, value.text, result=f"{left.text} = ")
 
     def _value(self, tree: Tree, place: _Value | None = None) -> _Value:
         """Return the value of an expression; a row of the type of ``place`` is computed there."""
@@ -270,8 +267,7 @@ class _Loop:
             return self.known[name]
         if name == self.variable:
             row = self._row("int32_t")
-            self.prototypes.append(rows.COUNT)
-            self.lines.append(f"tvmrt_row_count(tvmrt_n, {row.text}, {name});")
+            self._print_call(rows.COUNT, row.text, name)
             return row
         if name in ("INFINITY", "NAN"):
             return _Value("float", name)
@@ -384,10 +380,14 @@ class _Loop:
             values, mask = list(map(self._as_row, values)), "v" * len(values)
         fits = place is not None and place.type == function.result
         row = place if fits else self._row(function.result)
-        self.prototypes.append(function.prototype(mask))
-        operands = ", ".join([row.text, *(value.text for value in values)])
-        self.lines.append(f"{function.full_name(mask)}(tvmrt_n, {operands});")
+        self._print_call(function.prototype(mask), row.text, *(value.text for value in values))
         return row
+
+    def _print_call(self, prototype: str, *operands: str, result: str = "") -> None:
+        """Print the call of a function of rows, and note that it must be declared."""
+        self.prototypes.append(prototype)
+        name = prototype.partition("(")[0].split()[-1]
+        self.lines.append(f"{result}{name}(tvmrt_n, {', '.join(operands)});")
 
     def _convert(self, value: _Value, kind: str, place: _Value | None = None) -> _Value:
         if value.type == kind:
@@ -398,13 +398,8 @@ class _Loop:
         if value.is_row:
             return value
         row = self._row(value.type)
-        self._print_fill(row, value)
+        self._print_call(rows.fill(value.type), row.text, value.text)
         return row
-
-    def _print_fill(self, row: _Value, value: _Value) -> None:
-        self.prototypes.append(rows.fill(value.type))
-        name = f"tvmrt_row_fill_{rows.TYPES[value.type]}"
-        self.lines.append(f"{name}(tvmrt_n, {row.text}, {value.text});")
 
     def _row(self, kind: str) -> _Value:
         """Declare a row."""
@@ -418,17 +413,13 @@ class _Loop:
     def _copy(self, place: str, step: str, value: _Value) -> None:
         """Print the store of a value to elements of its type."""
         if step == "1" and not value.is_row:
-            self._print_fill(_Value(value.type, place, True), value)
+            self._print_call(rows.fill(value.type), place, value.text)
             return
         self._print_copy(value.type, place, step, self._as_row(value).text, "1")
 
     def _print_copy(self, kind: str, place: str, step: str, source: str, source_step: str) -> None:
-        size = (
-            4 if kind == "float" else 8 if kind == "double" else int(re.sub(r"\D", "", kind)) // 8
-        )
-        self.prototypes.append(rows.copy(size))
-        operands = f"{place}, {step}, {source}, {source_step}"
-        self.lines.append(f"tvmrt_row_copy_{size}(tvmrt_n, {operands});")
+        size = int(rows.TYPES[kind][1:]) // 8  # the names end in bits
+        self._print_call(rows.copy(size), place, step, source, source_step)
 
     def _array(self, name: str) -> str:
         """Return the type of an array's elements."""
