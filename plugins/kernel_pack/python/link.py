@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,15 +48,20 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
         raise CompileError(f"this network cannot be built from the kernel pack: {what}")
     kernels, folders = pack.find_pack(), find_include_path()
     exported, scalar = kernels.functions(), kernels.scalar_functions()
+    contents = [_included_bytes(source) for source in sources if source.suffix == ".S"]
+    files = {source: source.read_text("utf-8") for source in sources if source.suffix != ".S"}
+    # the network's own files have different names for everything: parse the header once for them
+    own = [source for source, text in files.items() if _has_own_names(text)]
     with _LOCK, _Compiler(kernels) as compiler:
-        contents = []
-        for source in sources:
-            if source.suffix == ".S":
-                contents.append(_included_bytes(source))
-                compiler.compile(contents[-1].declaration(), source.name)
-            else:
-                text = _with_kernels(source, exported, folders)
-                compiler.compile(with_rows(text, scalar), source.name)
+        for each in contents:
+            compiler.compile({each.symbol: each.declaration()})
+        for group in (own, *([source] for source in files if source not in own)):
+            tiles: set[str] = set()
+            texts = {}
+            for source in group:
+                text = _with_headers(files[source], source.parent, folders)
+                texts[source.name] = with_rows(with_pack_tiles(text, exported, tiles), scalar)
+            compiler.compile(texts, kernels.header)
         compiler.link(output)
     _write_contents(output, contents)
 
@@ -91,10 +96,12 @@ class _Compiler:
     def __exit__(self, *error: object) -> None:
         self._tcc.tcc_delete(self._state)
 
-    def compile(self, text: str, name: str) -> None:
-        """Compile C without includes."""
-        named = f'{_BUILTINS}#include "{self._kernels.header}"\n#line 1 "{name}"\n{text}'
-        self._check(self._tcc.tcc_compile_string(self._state, named.encode()), name)
+    def compile(self, files: Mapping[str, str], header: Path | None = None) -> None:
+        """Compile C without includes, after a header: texts by the names for error messages."""
+        head = "" if header is None else f'{_BUILTINS}#include "{header}"\n'
+        text = head + "".join(f'#line 1 "{name}"\n{text}\n' for name, text in files.items())
+        code = self._tcc.tcc_compile_string(self._state, text.encode()) if files else 0
+        self._check(code, ", ".join(files))
 
     def link(self, output: Path) -> None:
         """Write the library."""
@@ -127,14 +134,17 @@ def _libtcc() -> tuple[ctypes.CDLL, Path]:
     return library, folder / "tcc"
 
 
-def _with_kernels(source: Path, exported: frozenset[str], folders: Sequence[str]) -> str:
-    """Return a network's C for the header of the pack: with the headers of the network and of
-    plug-ins in place of includes, and without definitions of tiles that the pack exports.
-    ``folders``: where headers are, tvmrt's own first."""
-    text = source.read_text(encoding="utf-8")
-    text = _OWN_INCLUDE.sub(lambda own: (source.parent / own[1]).read_text(encoding="utf-8"), text)
-    text = _INCLUDE.sub(lambda include: _header_of_plugin(include[1], folders), text)
-    return with_pack_tiles(text, exported)
+def _has_own_names(text: str) -> bool:
+    """Return whether a C file is tvmrt's and has no header of a custom operator."""
+    headers = _OWN_INCLUDE.findall(text)
+    return bool(headers) and all(name.endswith("_ops.h") for name in headers)
+
+
+def _with_headers(text: str, folder: Path, folders: Sequence[str]) -> str:
+    """Return a network's C for the header of the pack: with the headers in its folder and those of
+    plug-ins in place of includes. ``folders``: where headers are, tvmrt's own first."""
+    text = _OWN_INCLUDE.sub(lambda own: (folder / own[1]).read_text(encoding="utf-8"), text)
+    return _INCLUDE.sub(lambda include: _header_of_plugin(include[1], folders), text)
 
 
 def _header_of_plugin(name: str, folders: Sequence[str]) -> str:
@@ -146,10 +156,18 @@ def _header_of_plugin(name: str, folders: Sequence[str]) -> str:
     return _ANY_INCLUDE.sub("", found.read_text(encoding="utf-8"))
 
 
-def with_pack_tiles(text: str, exported: frozenset[str]) -> str:
+def with_pack_tiles(text: str, exported: frozenset[str], earlier: set[str]) -> str:
     """Return C with declarations in place of definitions of tiles that the pack exports, named by
-    ``exported``. Raises CompileError for a tile that only the pack can have."""
-    return _TILE.sub(lambda call: _tile(call, exported), text)
+    ``exported``, and without those of ``earlier`` files, to which it adds the new ones. Raises
+    CompileError for a tile that only the pack can have."""
+
+    def new_tile(call: re.Match[str]) -> str:
+        text = _tile(call, exported)
+        known = text in earlier
+        earlier.add(text)
+        return "" if known else text
+
+    return _TILE.sub(new_tile, text)
 
 
 def _tile(call: re.Match[str], exported: frozenset[str]) -> str:

@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
+from tvmrt.custom import C, GraphBuilder, Kernel, Tensor
 from tvmrt.error import CompileError
 from tvmrt.plugins.kernel_pack import pack
 
@@ -33,6 +34,8 @@ inputs = dict(np.load(sys.argv[3]))
 results = net(**inputs)
 values = results.values() if isinstance(results, dict) else [results]
 np.savez(sys.argv[4], *values)
+boards = {f"tvmrt.compiler.codegen.{name}" for name in ("firmware.main", "window.boards.int8.conv")}
+assert not boards & set(sys.modules)  # imports of what only boards need would take time
 print(net.form)
 """
 
@@ -198,6 +201,36 @@ for each in threads:
     each.join()
 assert answers and set(answers) == {expected}
 """
+
+
+def _custom(name, expression):
+    """A custom operator; the C bodies of all have functions of the same names."""
+    body = f"""
+#include <math.h>
+static float of_one(float x) {{ return {expression}; }}
+static int32_t body(const float *x, const tvmrt_shape *x_shape, float *y, const tvmrt_shape *s) {{
+  for (int64_t i = 0; i < x_shape->size && s->ndim == 2; ++i) y[i] = of_one(x[i]);
+  return 0;
+}}
+"""
+    x, y = Tensor("x", "float32", layouts="any"), Tensor("y", "float32", layouts="any")
+    return Kernel(name, domain="a.vendor", doc=name, inputs=[x], outputs=[y], c=C(body, "body"))
+
+
+@pytest.mark.slow
+def test_custom_operators_among_many_layers(monkeypatch):
+    monkeypatch.setenv("TVMRT_COMPILE", "never")
+    graph, root, twice = GraphBuilder("net"), _custom("Root", "sqrtf(x)"), _custom("Twice", "2 * x")
+    x = np.random.default_rng(8).uniform(1, 3, (3, 50)).astype(np.float32)
+    wanted, y = x, graph.input("x", x.shape)
+    for _ in range(40):  # more than one C file
+        y = graph.add(root, graph.Softmax(y))
+        wanted = np.exp(wanted - wanted.max(1, keepdims=True))
+        wanted = np.sqrt(wanted / wanted.sum(1, keepdims=True))
+    graph.output("y", graph.add(twice, y))
+    network = tvmrt.load(graph)
+    assert network.form == "kernel-pack"
+    np.testing.assert_allclose(network(x), 2 * wanted, rtol=1e-5)
 
 
 def test_threads_and_children_of_fork_load_at_once(tmp_path):

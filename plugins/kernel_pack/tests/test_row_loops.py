@@ -139,7 +139,7 @@ class _Draw:
 
 def _built(text, folder, name):
     with link._LOCK, link._Compiler(pack.find_pack()) as compiler:
-        compiler.compile(text, "loops.c")
+        compiler.compile({"loops.c": text}, pack.find_pack().header)
         compiler.link(folder / f"{name}.so")
     return ctypes.CDLL(str(folder / f"{name}.so"))
 

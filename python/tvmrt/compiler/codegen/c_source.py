@@ -21,8 +21,6 @@ from .entries import aot, graph_json, run_plan, symbolic_dims, tensor_placement,
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
-from .firmware import weight_file
-from .firmware.files import add_firmware_files
 from .kernel_features import HELIUM, print_macros
 from .operators.custom_files import add_custom_files, has_custom_files
 from .options import DeviceModuleConstant, Options, Sources, WeightPlacement, content_key
@@ -119,6 +117,8 @@ def generate(
     if sources.levels is not None:
         _add_level_files(prefix, sources, target)
     if options.firmware:
+        from .firmware.files import add_firmware_files  # not loaded for hosts
+
         add_firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = _entry_file(program, prefix, sources, options)
@@ -205,6 +205,8 @@ def _ops_header(prefix: str, sources: Sources, options: Options, declared: list[
             "",
         ]
     if options.weights_in_blob:
+        from .firmware import weight_file
+
         lines += weight_file.pointer_declaration(prefix)
     if options.params == "flash":
         lines += [

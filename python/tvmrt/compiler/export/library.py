@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tvmrt import plugin
-from tvmrt.compiler.codegen.firmware import weight_file
 from tvmrt.compiler.codegen.options import Options, Sources
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
@@ -25,12 +24,9 @@ from tvmrt.error import warn
 from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import option, options
 
-from . import blob, formats, import_stubs
+from . import blob, formats
 from .atomic import filling, replacing, scratch_folder
 from .blob import Tree
-from .board_image import write_image
-from .dump import print_program
-from .model_library_format import write_archive
 from .summary import Summary, summarise
 from .toolchain import OWN_SUFFIX, build_library
 
@@ -104,6 +100,8 @@ class CompiledLibrary:
 
     def print_program(self) -> str:
         """Return the steps and their memory addresses as text."""
+        from .dump import print_program
+
         return print_program(self.program)
 
     def get_params(self) -> dict[str, np.ndarray]:
@@ -123,6 +121,8 @@ class CompiledLibrary:
                 f"{option('runtime', 'crt')}, {option('executor', 'aot')} and "
                 f"{option('params', 'file')}"
             )
+        from tvmrt.compiler.codegen.firmware import weight_file
+
         return weight_file.blob_of(self.sources)
 
     def export_weights(self, path: str | os.PathLike[str]) -> int:
@@ -168,6 +168,8 @@ class CompiledLibrary:
             if self.options.weights_in_blob:
                 text = "an image for a board contains its weights; choose {params=flash}"
                 raise ValueError(options(text))
+            from .board_image import write_image
+
             write_image(self, Path(path))
         elif suffix and (exporter := formats.exporter(suffix)) is not None:
             self._export_by(exporter, Path(path))
@@ -214,6 +216,8 @@ class CompiledLibrary:
         others = [path.with_suffix(each) for each in (".tar", *formats.output_suffixes())]
         other = next((each for each in others if each != path and each.is_file()), None)
         if other is not None and weights.is_file():
+            from tvmrt.compiler.codegen.firmware import weight_file
+
             old, new = weights.read_bytes(), self.weights_blob()
             if not weight_file.have_equal_layouts(old, new):
                 text = (
@@ -256,6 +260,8 @@ class CompiledLibrary:
         with replacing(path) as aside, scratch_folder() as folder:
             sources = self.write_sources(folder)
             if suffix != ".so":
+                from . import import_stubs
+
                 calls = folder / f"{self.sources.prefix}_calls.c"
                 calls.write_text(import_stubs.source())
                 sources.append(calls)
@@ -277,6 +283,8 @@ class CompiledLibrary:
 
         Raises FileExistsError if its weights would replace a file next to it that has none.
         """
+        from .model_library_format import write_archive
+
         self._check_weights_next_to(Path(path))
         with replacing(path) as aside:
             write_archive([self], aside)

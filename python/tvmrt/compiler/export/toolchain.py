@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tvmrt import plugin, toolchains
@@ -126,6 +125,7 @@ def build_library(
 
     short_compile = compiler_flags.short_compile(command)
     calls = _Calls()
+    from concurrent.futures import ThreadPoolExecutor  # a slow import
 
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair

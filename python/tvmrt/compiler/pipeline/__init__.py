@@ -12,11 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.compiler.codegen.firmware.state import reject_shared_workspace
 from tvmrt.compiler.codegen.options import SharedImage
 from tvmrt.compiler.codegen.shared_workspace import plan_memory
 from tvmrt.compiler.converted import exact, with_conversion
-from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir.sizes.assumptions import known_sign
 from tvmrt.compiler.ir.sizes.undecided import deciding_by
@@ -32,6 +30,7 @@ from .stages import C_COMPILER, STAGES, LoweredNetwork, lower_network, on_board
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tvmrt.compiler.export.image import CompiledImage
     from tvmrt.compiler.option_types import CompileOptions
 
 
@@ -138,6 +137,8 @@ def compile_together(
     ------
     The errors of :func:`compile`.
     """
+    from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
+
     names = list(networks)
     check_names(names, image_name)
     groups = live_groups(names, concurrent)
@@ -174,6 +175,8 @@ def _generate_image(
     lowered_networks: Sequence[LoweredNetwork], live: Sequence[Sequence[int]], image_name: str
 ) -> list[CompiledLibrary]:
     """Generate code that shares memory and weights. ``live``: groups that run at the same time."""
+    from tvmrt.compiler.codegen.firmware.state import reject_shared_workspace
+
     needs = [lowered.need for lowered in lowered_networks]
     reject_shared_workspace([need.program for need in needs], live)
     with lowered_networks[0].clock.stage("plan"), on_board(lowered_networks[0]):

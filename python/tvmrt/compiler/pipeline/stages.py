@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from tvmrt.compiler import option_rules
-from tvmrt.compiler.codegen import c_source, pool_options, real_time, rematerialize, row_fusion
+from tvmrt.compiler.codegen import c_source, pool_options, rematerialize
 from tvmrt.compiler.codegen.depth_first_tiling import tile_depth_first
 from tvmrt.compiler.codegen.device_placement import defer_regions, place_on_devices
 from tvmrt.compiler.codegen.entries import graph_json as graph_file
@@ -25,7 +25,6 @@ from tvmrt.compiler.codegen.shared_workspace import PlacedNetwork, UnplannedNetw
 from tvmrt.compiler.codegen.target import Target, get_target, native_family, with_amx_level
 from tvmrt.compiler.devices import Context, Device, resolve
 from tvmrt.compiler.export.dump import Dump
-from tvmrt.compiler.export.firmware_graph import print_files
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import CSource, Graph, Value, limits
 from tvmrt.compiler.ir.custom import copy_graph
@@ -204,6 +203,8 @@ def _fuse_rows(
 ) -> Program:
     """Return the program with layers that run by rows: as many as the limit needs, or, without
     one, those that save memory for few instructions."""
+    from tvmrt.compiler.codegen import row_fusion
+
     if request.executor != "aot":
         return program
     if request.ram is not None:
@@ -298,6 +299,8 @@ class LoweredNetwork:
         with self.clock.stage("generate"):
             sources = c_source.generate(program, machine, options, planned.places, planned.printed)
             if options.real_time:
+                from tvmrt.compiler.codegen import real_time
+
                 real_time.check(sources)
             graph = options.executor == "graph"
             json = graph_file.graph_json(program, sources, options) if graph else None
@@ -307,6 +310,8 @@ class LoweredNetwork:
         if self.family is not None:
             self.family.check_flash(library.summary.weights_bytes)
         if json is not None and options.firmware:
+            from tvmrt.compiler.export.firmware_graph import print_files
+
             arrays = library.get_params()
             sources.files.update(print_files(program, sources, json, arrays))
         for report in self.reports:

@@ -236,6 +236,7 @@ class TileSizes(NamedTuple):
     kind: TileKind = F32
 
 
+@lru_cache(maxsize=256)  # a network has few different layers
 def choose_tiles(
     row_pixels: SymInt | tuple[SymInt, ...],
     out_channels: SymInt,

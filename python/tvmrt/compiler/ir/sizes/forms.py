@@ -42,13 +42,17 @@ def as_extent(value: Any) -> SymInt:
 def symbols_of(*values: Any) -> set[Symbol]:
     """Return the symbols in all extents among values, sequences of them and mappings to them."""
     symbols: set[Symbol] = set()
-    for value in values:
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if isinstance(value, (int, str)):  # most values
+            continue
         if isinstance(value, Extent):
             symbols |= value.symbols()
         elif isinstance(value, (tuple, list)):
-            symbols |= symbols_of(*value)
+            pending += value
         elif isinstance(value, Mapping):
-            symbols |= symbols_of(*value.values())
+            pending += value.values()
     return symbols
 
 

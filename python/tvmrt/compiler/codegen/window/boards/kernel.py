@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Generic, Protocol, TypeVar
 
@@ -99,13 +100,27 @@ class MicroKernel(Generic[Layer]):
         return call(f"{self.name}_run", address, data, *self.extra_arguments(layer))
 
 
-class KernelRegistry(dict[str, MicroKernel[Layer]]):
-    """``KERNEL`` of each module of a package, by the module's name."""
+class KernelRegistry(Mapping[str, MicroKernel[Layer]]):
+    """``KERNEL`` of each module of a package, by the module's name. The modules are imported at the
+    first access: networks for hosts need none."""
 
     def __init__(self, package: str, path: Iterable[str]) -> None:
-        names = [each.name for each in pkgutil.iter_modules(path)]
-        super().__init__({name: import_module(f"{package}.{name}").KERNEL for name in names})
         self.kind = package.rpartition(".")[2]
+        self._package, self._path = package, path
+
+    @cached_property
+    def _kernels(self) -> dict[str, MicroKernel[Layer]]:
+        names = [each.name for each in pkgutil.iter_modules(self._path)]
+        return {name: import_module(f"{self._package}.{name}").KERNEL for name in names}
+
+    def __getitem__(self, name: str) -> MicroKernel[Layer]:
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
 
     def of_plugins(self) -> list[MicroKernel[Layer]]:
         """Return the kernels that plug-ins add. ValueError if one is not of a known kind."""
