@@ -50,6 +50,10 @@ TASKS = {
     "sww": Task("streaming wake word", "strm_ww_int8.tflite"),
 }
 
+# Rows. Training made channels of the official vww 0; a share of 0.28 takes about its 7.08 M
+# instructions on M4.
+ROWS = {**TASKS, "vww_dead": Task("vww with 28 % of the channels 0", "")}
+
 # Column: board, and for a figure other than the board's own, wait states, clock and line.
 CYCLES = {
     "M4, 128-bit flash": BoardOptions("stm32l4plus", None, None, None, 1, None),
@@ -80,7 +84,8 @@ RAM = {
 
 def network_file(name: str, networks: Path | None, folder: Path) -> tuple[Path, bool]:
     """Return a task's file, and whether it is the official one."""
-    official = None if networks is None or name not in TASKS else networks / TASKS[name].file
+    file = ROWS[name].file if name in ROWS else ""
+    official = networks / file if networks is not None and file else None
     if official is not None and official.is_file():
         return official, True
     path = folder / f"{name}.tflite"
@@ -125,7 +130,7 @@ def with_weights_in_ram(path: Path, folder: Path) -> dict:
 
 def cost_row(name: str, networks: Path | None) -> list[str]:
     """Return the row of one task in the table of costs."""
-    task = TASKS[name]
+    task = ROWS[name]
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         path, official = network_file(name, networks, folder)
@@ -197,14 +202,14 @@ RAM_HEAD = [
 def main() -> int:
     parser = argparse.ArgumentParser(description="Tables of MLPerf Tiny's networks")
     parser.add_argument("--networks", type=Path, help="folder of the official .tflite files")
-    parser.add_argument("--task", action="append", choices=[*TASKS, *RAM], help="default: all")
+    parser.add_argument("--task", action="append", choices=[*ROWS, *RAM], help="default: all")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     options = parser.parse_args()
     if options.write and options.task:
         parser.error("--write needs all tasks")
-    chosen = options.task or [*TASKS, *RAM]
+    chosen = options.task or [*ROWS, *RAM]
     tables = {
-        "costs": table(COST_HEAD, [cost_row(n, options.networks) for n in TASKS if n in chosen]),
+        "costs": table(COST_HEAD, [cost_row(n, options.networks) for n in ROWS if n in chosen]),
         "published": table(["software and board", *TASKS], published_rows(TASKS)),
         "ram": table(RAM_HEAD, [row for n in RAM if n in chosen for row in ram_rows(n)]),
     }

@@ -24,11 +24,12 @@ class Int8Network(Net):
     """A chain of int8 operators; ``self.last`` is the tensor that the next one reads.
 
     ``values`` has the real value of each activation for the input that calibrates the scales.
+    ``dead``: share of the channels of convolutions that are 0, as training leaves some.
     """
 
-    def __init__(self, seed: int, *shape: int) -> None:
+    def __init__(self, seed: int, *shape: int, dead: float = 0) -> None:
         super().__init__()
-        self.rng = np.random.default_rng(seed)
+        self.rng, self.dead = np.random.default_rng(seed), dead
         self.values: dict[int, np.ndarray] = {}
         self.last = self._activation(self.rng.uniform(-1.7, 1.7, (1, *shape)))
         self.graph.inputs.append(self.last)
@@ -76,6 +77,10 @@ class Int8Network(Net):
         shape = (*kernel, *(() if depthwise else (x.shape[3],)), channels)
         real = self.rng.standard_normal(shape) * ((2 if act else 1) / fan) ** 0.5
         (integers, scales, bias, bias_scales), real_bias = self._weights(real, True)
+        if self.dead and not depthwise:
+            dead = self.rng.random(channels) < self.dead
+            for each in (integers, bias, real, real_bias):
+                each[..., dead] = 0
         integers = integers[None] if depthwise else np.moveaxis(integers, -1, 0)
         axis = 3 if depthwise else 0
         inputs = [self.last, self.const(integers, scales, axis=axis),
@@ -206,8 +211,8 @@ def ic() -> bytes:
     return net.file()
 
 
-def vww() -> bytes:
-    net = Int8Network(4, 96, 96, 3)
+def vww(dead: float = 0) -> bytes:
+    net = Int8Network(4, 96, 96, 3, dead=dead)
     net.conv(8, (3, 3), 2)
     for channels, stride in ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2),
                              *[(128, 1)] * 5, (256, 2), (256, 1)):  # fmt: skip
@@ -287,5 +292,5 @@ def mobilenet_v2() -> bytes:
 
 BUILDERS: dict[str, Callable[[], bytes]] = {
     "kws": kws, "ic": ic, "vww": vww, "ad": ad, "sww": sww,
-    "mcunet_vww1": mcunet_vww1, "mobilenet_v2": mobilenet_v2,
+    "mcunet_vww1": mcunet_vww1, "mobilenet_v2": mobilenet_v2, "vww_dead": lambda: vww(0.28),
 }  # fmt: skip

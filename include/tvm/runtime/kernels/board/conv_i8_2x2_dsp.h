@@ -198,9 +198,9 @@ TVMRT_INLINE int tvmrt_micro_2ch_direct(const tvmrt_micro_conv_i8* c, const tvmr
 }
 #define TVMRT_MICRO_DIRECT tvmrt_micro_2ch_direct
 /* four pixels are two pairs, because single pixels cost most; windows of three have no sum */
-#define TVMRT_MICRO_THREE(c, data, tile, left, points)                                 \
+#define TVMRT_MICRO_THREE(c, data, tile, pixel, left, points)                          \
   ((tile) == TVMRT_MICRO_2CH && (left) >= 3 && (left) != 4 && (data)->shift == NULL && \
-   tvmrt_micro_holds_three(c, points))
+   tvmrt_micro_holds_three(c, data, pixel, points))
 #define TVMRT_MICRO_WIDEN_WINDOWS(to, from, second, n, is_signed, pixels)  \
   ((pixels) == 3 ? tvmrt_micro_widen_three(to, from, second, n, is_signed) \
                  : tvmrt_micro_widen_two(to, from, second, n, is_signed))
@@ -235,12 +235,25 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
 #endif
 
 #if TVMRT_MICRO_ASM
+/*! \brief Whether the windows of a layer can be copied for three pixels: directly, or as bytes after
+ * the quads if they are partly padding. */
+TVMRT_INLINE int tvmrt_micro_holds_three(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                         int32_t pixel, int points) {
+  const tvmrt_micro_windows* const win = &c->shape.layout.windows;
+  const int32_t run = (int32_t)win->columns * c->shape.in_c;
+  const int direct = points ? tvmrt_micro_reads_pixels(c, data, pixel, 3)
+                            : run % 4 == 0 && run * c->shape.kernel[0] == win->length;
+  return direct && (points ? 6 : 7) * win->length <=
+                       (c->shape.scratch > 0 ? c->shape.scratch : TVMRT_MICRO_STACK_WINDOWS);
+}
+
 /*! \brief Copy the windows of three neighbouring pixels; `points`: of a pointwise layer. */
-TVMRT_INLINE void tvmrt_micro_im2col_3px(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+TVMRT_INLINE void tvmrt_micro_im2col_3px(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                          int32_t pixel, int16_t* window, int points) {
   const int32_t n = c->shape.layout.windows.length;
+  const uint8_t* const x = (const uint8_t*)data->x;
   if (points) {
-    tvmrt_micro_im2col_2px_pointwise(c, x, pixel, window, 3);
+    tvmrt_micro_im2col_2px_pointwise(c, data, pixel, window, 3);
   } else if (!tvmrt_micro_im2col_2px_inside(c, x, pixel, window, 3)) {
     uint8_t* const bytes = (uint8_t*)(window + 3 * n);
     for (int32_t p = 0; p < 3; p++) {

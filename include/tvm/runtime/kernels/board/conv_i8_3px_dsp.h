@@ -74,16 +74,6 @@ TVMRT_NOINLINE void tvmrt_micro_widen_third(int16_t* to, const uint8_t* from, in
   }
 }
 
-/*! \brief Whether the windows of a layer can be copied for three pixels: directly, or as bytes after
- * the quads if they are partly padding. */
-TVMRT_INLINE int tvmrt_micro_holds_three(const tvmrt_micro_conv_i8* c, int points) {
-  const tvmrt_micro_windows* const win = &c->shape.layout.windows;
-  const int32_t run = (int32_t)win->columns * c->shape.in_c;
-  return run % 4 == 0 && run * c->shape.kernel[0] == win->length &&
-         (points ? 6 : 7) * win->length <=
-             (c->shape.scratch > 0 ? c->shape.scratch : TVMRT_MICRO_STACK_WINDOWS);
-}
-
 /* Registers: r0 arguments, r1 weights, r2 windows, r3 to r5 their elements, r6 and r7 weights, r8
  * to r10 sums of u by pixel, r11, r12 and lr joint sums. */
 #define TVMRT_MICRO_3PX_MULTIPLY(W) \

@@ -90,8 +90,8 @@ TVMRT_NOINLINE void tvmrt_micro_im2col(const tvmrt_micro_conv_i8* c, const uint8
 #define TVMRT_MICRO_DIRECT(c, data, window, pixels, tile, y) 0
 #endif
 #ifndef TVMRT_MICRO_THREE
-#define TVMRT_MICRO_THREE(c, data, tile, left, points) 0
-#define TVMRT_MICRO_IM2COL_3PX(c, x, pixel, window, points)
+#define TVMRT_MICRO_THREE(c, data, tile, pixel, left, points) 0
+#define TVMRT_MICRO_IM2COL_3PX(c, data, pixel, window, points)
 #define TVMRT_MICRO_3PX_CHUNK TVMRT_MICRO_CHUNK
 #endif
 #ifndef TVMRT_MICRO_WINDOW_VALUE
@@ -163,24 +163,22 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
 #if TVMRT_MICRO_IM2COL_2PX
   const int both = pixels >= 2;
   if (both) {
-    const uint8_t* const x = (const uint8_t*)data->x;
     if (pixels == 3) {
-      TVMRT_MICRO_IM2COL_3PX(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
+      TVMRT_MICRO_IM2COL_3PX(c, data, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
     } else {
-      tvmrt_micro_im2col_2px(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
+      tvmrt_micro_im2col_2px(c, data, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
     }
   }
 #else
   const int both = 0;
 #endif
   for (int32_t p = 0; p < pixels && !both; p++) {
-    const uint8_t* const x = (const uint8_t*)data->x;
     tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
     const int32_t step = pixels * TVMRT_MICRO_GROUP;
     if (kind != TVMRT_MICRO_ANY_WINDOW) {
-      tvmrt_micro_im2col_pointwise(c, x, pixel + p, to, step, bytes);
+      tvmrt_micro_im2col_pointwise(c, data, pixel + p, to, step, bytes);
     } else {
-      tvmrt_micro_im2col(c, x, pixel + p, to, step, bytes);
+      tvmrt_micro_im2col(c, (const uint8_t*)data->x, pixel + p, to, step, bytes);
     }
   }
   if (pixels >= 2 &&
@@ -231,7 +229,7 @@ TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
   }
   for (int32_t pixel = 0, pixels; pixel < win->pixels; pixel += pixels) {
     const int32_t left = kind == TVMRT_MICRO_ONE_PIXEL ? 1 : win->pixels - pixel;
-    pixels = left < 2 ? left : TVMRT_MICRO_THREE(c, data, tile, left, points) ? 3 : 2;
+    pixels = left < 2 ? left : TVMRT_MICRO_THREE(c, data, tile, pixel, left, points) ? 3 : 2;
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, pixels, tile, kind);
   }
   return tvmrt_scratch_free(scratch);

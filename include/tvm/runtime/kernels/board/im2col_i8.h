@@ -79,13 +79,28 @@ TVMRT_INLINE void tvmrt_micro_copy_pixel(const tvmrt_micro_conv_i8* c, const uin
   tvmrt_micro_copy_run(to, from, c->shape.in_c);
 }
 
+/*!
+ * \brief Whether the windows of some pixels of a pointwise layer can be read from x to their end.
+ * Elements past the channels are those of later pixels, and their weights are 0.
+ */
+TVMRT_INLINE int tvmrt_micro_reads_pixels(const tvmrt_micro_conv_i8* c,
+                                          const tvmrt_micro_data* data, int32_t pixel,
+                                          int32_t pixels) {
+  const tvmrt_micro_windows* const win = &c->shape.layout.windows;
+  const int32_t more = win->length - c->shape.in_c;
+  const int32_t later = (win->pixels - pixel - pixels) * c->shape.x_stride;
+  /* shifts multiply the sum of a window */
+  return more == 0 || (TVMRT_MICRO_UNALIGNED && more <= later && data->shift == NULL);
+}
+
 /*! \brief tvmrt_micro_im2col() of a pointwise layer. */
-TVMRT_NOINLINE void tvmrt_micro_im2col_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                                 int32_t pixel, tvmrt_micro_element* to,
-                                                 int32_t step, uint8_t* bytes) {
+TVMRT_NOINLINE void tvmrt_micro_im2col_pointwise(const tvmrt_micro_conv_i8* c,
+                                                 const tvmrt_micro_data* data, int32_t pixel,
+                                                 tvmrt_micro_element* to, int32_t step,
+                                                 uint8_t* bytes) {
   const int32_t n = c->shape.layout.windows.length;
-  const uint8_t* from = x + pixel * c->shape.x_stride;
-  if (n != c->shape.in_c) {
+  const uint8_t* from = (const uint8_t*)data->x + pixel * c->shape.x_stride;
+  if (!tvmrt_micro_reads_pixels(c, data, pixel, 1)) {
     tvmrt_micro_copy_pixel(c, from, bytes);
     from = bytes;
   }

@@ -49,13 +49,13 @@ TVMRT_NOINLINE void tvmrt_micro_im2col(const tvmrt_micro_conv_i8* c, const uint8
 }
 
 /*! \brief Copy the windows of a pixel of a pointwise layer and of the next one or two. */
-TVMRT_NOINLINE void tvmrt_micro_im2col_2px_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                                     int32_t pixel, tvmrt_micro_element* to,
-                                                     int pixels) {
+TVMRT_NOINLINE void tvmrt_micro_im2col_2px_pointwise(const tvmrt_micro_conv_i8* c,
+                                                     const tvmrt_micro_data* data, int32_t pixel,
+                                                     tvmrt_micro_element* to, int pixels) {
   const int32_t n = c->shape.layout.windows.length;
   int32_t second = c->shape.x_stride;
-  const uint8_t* from = x + pixel * second;
-  if (n != c->shape.in_c) { /* two pixels */
+  const uint8_t* from = (const uint8_t*)data->x + pixel * second;
+  if (!tvmrt_micro_reads_pixels(c, data, pixel, pixels)) { /* two pixels */
     uint8_t* const bytes = (uint8_t*)(to + 2 * n);
     tvmrt_micro_copy_pixel(c, from, bytes - n);
     tvmrt_micro_copy_pixel(c, from + second, bytes);
@@ -104,12 +104,13 @@ TVMRT_NOINLINE int tvmrt_micro_im2col_2px_inside(const tvmrt_micro_conv_i8* c, c
 }
 
 /*! \brief Copy the windows of an output pixel and the next one, alternating groups of each. */
-TVMRT_INLINE void tvmrt_micro_im2col_2px(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+TVMRT_INLINE void tvmrt_micro_im2col_2px(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                          int32_t pixel, tvmrt_micro_element* to, int points) {
   const int32_t n = c->shape.layout.windows.length;
+  const uint8_t* const x = (const uint8_t*)data->x;
   uint8_t* const bytes = (uint8_t*)(to + 2 * n);
   if (points) {
-    tvmrt_micro_im2col_2px_pointwise(c, x, pixel, to, 2);
+    tvmrt_micro_im2col_2px_pointwise(c, data, pixel, to, 2);
   } else if (!tvmrt_micro_im2col_2px_inside(c, x, pixel, to, 2)) {
     tvmrt_micro_im2col_bytes(c, x, pixel, bytes - n);
     tvmrt_micro_im2col_bytes(c, x, pixel + 1, bytes);
