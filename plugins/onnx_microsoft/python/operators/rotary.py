@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.sdk.frontend import NodeContext, gather_rows, rotate_features
+from tvmrt.compiler.sdk.frontend import NodeContext, gather_rows, rotate_heads
 from tvmrt.compiler.sdk.graph import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attributes
 
@@ -26,7 +26,8 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
     if positions.type.size == 1:
         positions = ctx.emit("add", [ctx.reshape(positions, (1, 1)), ctx.iota(steps)])
-    return _rotate(ctx, x, *(gather_rows(ctx, ctx.required(i), positions) for i in (2, 3)))
+    tables = (gather_rows(ctx, ctx.required(i), positions) for i in (2, 3))
+    return rotate_heads(ctx, x, *tables, by_table=True)
 
 
 @ms_op(
@@ -55,25 +56,8 @@ def m_rotary_embedding(ctx: NodeContext) -> Value:
         for stream, part in enumerate(others, 1):
             total = ctx.emit("where", [ctx.const(owner == stream), part, total])
         mixed.append(total)
-    return _rotate(ctx, x, *mixed)
+    return rotate_heads(ctx, x, *mixed, by_table=True)
 
 
 def _reject_unsupported(ctx: NodeContext) -> None:
     require_attributes(ctx, is_packed_batching=0, scale=1.0)
-
-
-def _rotate(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
-    """Rotate the input, [B, heads, S, D] or [B, S, heads * D], by angles [B, S, W]."""
-    shape = x.shape
-    interleaved = bool(ctx.attr("interleaved", 0))
-    if len(shape) == 4:
-        x = ctx.transpose(x, (0, 2, 1, 3))
-    else:
-        # if num_heads is not set, the tables give the width of a head
-        heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
-        if heads < 1 or shape[2] % heads:
-            raise ValueError(f"{shape[2]} features are not divisible into {heads} heads")
-        x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
-    width = ctx.attr("rotary_embedding_dim", 0) or 2 * cos.shape[-1]
-    y = rotate_features(ctx, x, cos, sin, width, interleaved)
-    return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)

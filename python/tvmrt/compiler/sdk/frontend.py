@@ -15,6 +15,7 @@ from tvmrt.compiler.frontend.onnx.attention import (
     key_distances,
     mask_to_bias,
     rotate_features,
+    rotate_heads,
     split_heads,
 )
 from tvmrt.compiler.frontend.onnx.conditionals import select_under_guard
@@ -90,8 +91,8 @@ __all__ = [
     "is_text", "join_heads", "key_distances", "layer_normalization", "mask_to_bias",
     "name_symbolic_axes", "normalize_rows", "numpy_matmul", "onnx_op", "parse_activations",
     "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "retype",
-    "rms_normalization", "rms_normalize", "rotate_features", "scale_by", "scan_steps",
-    "select_under_guard", "sequence_lengths", "slice_range", "softmax_along", "split_heads",
-    "stack_directions", "stored_type", "string_op", "table_type", "to_handles", "track_sizes",
-    "trilu", "uniform", "unique_slices", "unused_name",
+    "rms_normalization", "rms_normalize", "rotate_features", "rotate_heads", "scale_by",
+    "scan_steps", "select_under_guard", "sequence_lengths", "slice_range", "softmax_along",
+    "split_heads", "stack_directions", "stored_type", "string_op", "table_type", "to_handles",
+    "track_sizes", "trilu", "uniform", "unique_slices", "unused_name",
 ]  # fmt: skip

@@ -175,17 +175,28 @@ def key_distances(ctx: NodeContext, steps: SymInt, length: SymInt, past: SymInt)
 @onnx_op("RotaryEmbedding")
 def rotary_embedding(ctx: NodeContext) -> Value:
     x, cos, sin, positions = ctx.required(0), ctx.required(1), ctx.required(2), ctx.input(3)
+    if positions is not None:
+        positions = checked_indices(ctx, positions, cos.shape[0])
+        cos, sin = (ctx.emit("gather", [v, positions], axis=0) for v in (cos, sin))
+    return rotate_heads(ctx, x, cos, sin)
+
+
+def rotate_heads(
+    ctx: NodeContext, x: Value, cos: Value, sin: Value, by_table: bool = False
+) -> Value:
+    """Rotate the heads of x, [B, heads, S, D] or [B, S, heads * D], as the node's attributes say.
+    Without ``rotary_embedding_dim`` whole heads are rotated, or as many features as the tables have
+    if ``by_table``."""
     shape = x.shape
     if len(shape) == 4:
         x = ctx.transpose(x, (0, 2, 1, 3))
     else:
-        # the caches give the head width if the node does not
+        # the tables give the head width if the node does not
         heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
+        if heads < 1 or shape[2] % heads:
+            raise ValueError(f"{shape[2]} features are not divisible into {heads} heads")
         x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
-    width = ctx.attr("rotary_embedding_dim", 0) or x.shape[3]
-    if positions is not None:
-        positions = checked_indices(ctx, positions, cos.shape[0])
-        cos, sin = (ctx.emit("gather", [v, positions], axis=0) for v in (cos, sin))
+    width = ctx.attr("rotary_embedding_dim", 0) or (2 * cos.shape[-1] if by_table else x.shape[3])
     y = rotate_features(ctx, x, cos, sin, width, bool(ctx.attr("interleaved", 0)))
     return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)
 

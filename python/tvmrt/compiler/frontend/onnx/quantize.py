@@ -12,13 +12,14 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Value, reference_conv
+from tvmrt.compiler.ir import Value, reference_conv
 from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
 
 from .context import NodeContext
 from .convolution import convolution, convolution_window
+from .elementwise import element_type
 from .matmul import numpy_matmul
 from .registry import onnx_op
 from .scales import align_parameters, dequantize, quantize
@@ -38,20 +39,10 @@ def quantize_linear(ctx: NodeContext) -> Value:
     axis, block = ctx.attr("axis", 1), ctx.attr("block_size", 0)
     default = "uint8"
     if ctx.attr("output_dtype", 0):
-        default = _type_name(ctx.attr("output_dtype"))
+        default = element_type(ctx.attr("output_dtype"))
     saturate = bool(ctx.attr("saturate", 1))
     operands = ctx.required(0), ctx.required(1), ctx.input(2)
     return quantize(ctx, *operands, axis, block, default, saturate)
-
-
-def _type_name(code: int) -> str:
-    """Return the IR's name of an ONNX element type."""
-    from onnx import TensorProto, helper
-
-    name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
-    if name not in DTYPES:
-        raise UnsupportedError(f"element type {TensorProto.DataType.Name(code)} is not supported")
-    return name
 
 
 @onnx_op("DynamicQuantizeLinear")
