@@ -103,14 +103,6 @@ static inline int tvmrt_recurrent_f32_columns(const tvmrt_recurrent_f32_layer* l
   return tvmrt_tile_row_f32(&row, 0, layer->batch, first, end);
 }
 
-/* The first n columns. */
-static inline int tvmrt_recurrent_f32_matmul(const tvmrt_recurrent_f32_layer* layer,
-                                             const tvmrt_tiles_f32* tiles, const float* h,
-                                             const float* r, const float* bias, int n, int sums_row,
-                                             float* sums) {
-  return tvmrt_recurrent_f32_columns(layer, tiles, h, r, bias, 0, n, sums_row, sums);
-}
-
 /* States before the first step: the given ones or zeros. */
 static inline void tvmrt_recurrent_f32_start(const tvmrt_recurrent_f32_layer* layer,
                                              const float* given, float* state) {
@@ -172,6 +164,38 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
   TVMRT_F32V(store_n)(to, TVMRT_F32V(load)(from), n);
 }
 
+/* clang-format off */
+/* Define NAME_units(), which replaces the states of units [begin, end) in one row of the batch: x and
+ * s are the row's inputs and sums, `row` is the offset of its states. */
+#define TVMRT_RECURRENT_UNITS(NAME)                                                                \
+  TVMRT_INLINE void NAME##_units(const tvmrt_recurrent_f32_layer* layer,                           \
+                                 const tvmrt_recurrent_f32_job* job, int begin, int end,           \
+                                 int input_forget, const float* x, float* s, int64_t row)
+
+/* Define the cell NAME, whose arguments follow: a matmul for all gates, then NAME_units(). */
+#define TVMRT_DEFINE_RECURRENT_CELL(NAME, GATES, INPUT_FORGET, ...)                                \
+  TVMRT_NOINLINE int NAME(__VA_ARGS__) {                                                           \
+    const int hidden = layer->hidden, columns = (GATES) * hidden;                                  \
+    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
+    if ((GATES) == 4) tvmrt_recurrent_f32_start(layer, job->c0, job->c); /* an LSTM's cells */     \
+    tvmrt_recurrent_f32_pad(layer, job);                                                           \
+    for (int s = 0; s < job->steps; s++) {                                                         \
+      if (tvmrt_recurrent_f32_columns(layer, tiles, job->h, job->r, NULL, 0, columns, columns,     \
+                                      job->sums) != 0)                                             \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
+        if (t < 0) continue;                                                                       \
+        NAME##_units(layer, job, 0, hidden, INPUT_FORGET,                                          \
+                     job->x + t * layer->x_step + b * layer->x_row,                                \
+                     job->sums + (int64_t)b * columns, (int64_t)b * hidden);                       \
+        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
+      }                                                                                            \
+    }                                                                                              \
+    return 0;                                                                                      \
+  }
+/* clang-format on */
+
 /*!
  * \brief Define an LSTM with the activations F (gates), G (cell input), H (cell output), with
  * peepholes if P is 1 and without if it is 0:
@@ -224,28 +248,13 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
     }                                                                                              \
   }                                                                                                \
-  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
-                          const tvmrt_recurrent_f32_job* job, int input_forget) {                  \
-    const int hidden = layer->hidden;                                                              \
-    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
-    tvmrt_recurrent_f32_start(layer, job->c0, job->c);                                             \
-    tvmrt_recurrent_f32_pad(layer, job);                                                           \
-    for (int s = 0; s < job->steps; s++) {                                                         \
-      if (tvmrt_recurrent_f32_matmul(layer, tiles, job->h, job->r, NULL, 4 * hidden, 4 * hidden,   \
-                                      job->sums) != 0)                                             \
-        return -1;                                                                                 \
-      for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
-        if (t < 0) continue;                                                                       \
-        NAME##_row(hidden, 0, hidden, layer->clip, input_forget,                                   \
-                   job->x + t * layer->x_step + b * layer->x_row,                                  \
-                   job->sums + (int64_t)b * 4 * hidden, job->peephole,                             \
-                   job->c + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                    \
-        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
-      }                                                                                            \
-    }                                                                                              \
-    return 0;                                                                                      \
-  }
+  TVMRT_RECURRENT_UNITS(NAME) {                                                                    \
+    NAME##_row(layer->hidden, begin, end, layer->clip, input_forget, x, s, job->peephole,          \
+               job->c + row, job->h + row);                                                        \
+  }                                                                                                \
+  TVMRT_DEFINE_RECURRENT_CELL(NAME, 4, input_forget, const tvmrt_recurrent_f32_layer* layer,       \
+                              const tvmrt_tiles_f32* tiles, const tvmrt_recurrent_f32_job* job,    \
+                              int input_forget)
 
 /* Define NAME_row: UPDATE, a function of (gap, clip, x, s, h), computes the new states of a row's
  * units, one vector at a time; the GATES gates of x and s are `gap` apart. */
@@ -335,7 +344,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
     tvmrt_recurrent_f32_pad(layer, job);                                                           \
     for (int s = 0; s < job->steps; s++) {                                                         \
-      if (tvmrt_recurrent_f32_matmul(layer, tiles, job->h, job->r, job->bias, columns,             \
+      if (tvmrt_recurrent_f32_columns(layer, tiles, job->h, job->r, job->bias, 0, columns,         \
                                       3 * hidden, job->sums) != 0)                                 \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
@@ -344,7 +353,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
                      job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,            \
                      linear ? NULL : scaled + (int64_t)b * hidden);                                \
       }                                                                                            \
-      if (!linear && tvmrt_recurrent_f32_matmul(layer, tiles, scaled, job->r_hidden, NULL,         \
+      if (!linear && tvmrt_recurrent_f32_columns(layer, tiles, scaled, job->r_hidden, NULL, 0,     \
                                                  hidden, 3 * hidden,                               \
                                                  job->sums + 2 * hidden) != 0)                     \
         return -1;                                                                                 \
@@ -375,26 +384,12 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     }                                                                                              \
   }                                                                                                \
   TVMRT_DEFINE_RECURRENT_ROW(NAME, NAME##_block, 1)                                                \
-  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
-                          const tvmrt_recurrent_f32_job* job) {                                    \
-    const int hidden = layer->hidden;                                                              \
-    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
-    tvmrt_recurrent_f32_pad(layer, job);                                                           \
-    for (int s = 0; s < job->steps; s++) {                                                         \
-      if (tvmrt_recurrent_f32_matmul(layer, tiles, job->h, job->r, NULL, hidden, hidden,           \
-                                      job->sums) != 0)                                             \
-        return -1;                                                                                 \
-      for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
-        if (t < 0) continue;                                                                       \
-        NAME##_row(hidden, 0, hidden, layer->clip,                                                 \
-                   job->x + t * layer->x_step + b * layer->x_row,                                  \
-                   job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                 \
-        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
-      }                                                                                            \
-    }                                                                                              \
-    return 0;                                                                                      \
-  }
+  TVMRT_RECURRENT_UNITS(NAME) {                                                                    \
+    (void)input_forget;                                                                            \
+    NAME##_row(layer->hidden, begin, end, layer->clip, x, s, job->h + row);                        \
+  }                                                                                                \
+  TVMRT_DEFINE_RECURRENT_CELL(NAME, 1, 0, const tvmrt_recurrent_f32_layer* layer,                  \
+                              const tvmrt_tiles_f32* tiles, const tvmrt_recurrent_f32_job* job)
 /* clang-format on */
 
 #endif /* TVM_RUNTIME_KERNELS_OP_RECURRENT_H_ */

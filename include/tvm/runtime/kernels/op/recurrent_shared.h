@@ -270,7 +270,7 @@ static inline int tvmrt_recurrent_f32_share(const tvmrt_recurrent_f32_layer* lay
     for (int b = 0; b < layer->batch; b++) {                                                       \
       const int t = tvmrt_recurrent_f32_index(layer, job, b, part->step);                          \
       if (t < 0) continue;                                                                         \
-      NAME##_share(layer, job, part, input_forget,                                                 \
+      NAME##_units(layer, job, part->begin, part->end, input_forget,                               \
                    job->x + t * layer->x_step + b * layer->x_row,                                  \
                    job->sums + (int64_t)b * (GATES) * hidden, (int64_t)b * hidden);                \
     }                                                                                              \
@@ -282,38 +282,23 @@ static inline int tvmrt_recurrent_f32_share(const tvmrt_recurrent_f32_layer* lay
     return shared == 0 ? NAME ARGUMENTS : shared < 0 ? -1 : 0;                                     \
   }
 
-/* Define NAME_share(), which replaces the states of a part's units in one row of the batch. */
-#define TVMRT_SHARE_ROW(NAME)                                                                      \
-  TVMRT_INLINE void NAME##_share(const tvmrt_recurrent_f32_layer* layer,                           \
-                                 const tvmrt_recurrent_f32_job* job,                               \
-                                 const tvmrt_recurrent_f32_part* part, int input_forget,           \
-                                 const float* x, float* s, int64_t row)
-
 #define TVMRT_SHARE_LSTM_F32(NAME)                                                                 \
-  TVMRT_SHARE_ROW(NAME) {                                                                          \
-    NAME##_row(layer->hidden, part->begin, part->end, layer->clip, input_forget, x, s,             \
-               job->peephole, job->c + row, job->h + row);                                         \
-  }                                                                                                \
   TVMRT_SHARE_RECURRENT(NAME, 4, input_forget, (layer, tiles, job, input_forget),                  \
                         const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,      \
                         const tvmrt_recurrent_f32_job* job, int input_forget)
 
 /* Only if the reset gate scales the product with the state: job->r_hidden is NULL. */
 #define TVMRT_SHARE_GRU_F32(NAME)                                                                  \
-  TVMRT_SHARE_ROW(NAME) {                                                                          \
+  TVMRT_RECURRENT_UNITS(NAME) {                                                                    \
     (void)input_forget;                                                                            \
-    NAME##_reset(layer->hidden, part->begin, part->end, layer->clip, x, s, job->h + row, NULL);    \
-    NAME##_row(layer->hidden, part->begin, part->end, layer->clip, x, s, job->h + row);            \
+    NAME##_reset(layer->hidden, begin, end, layer->clip, x, s, job->h + row, NULL);                \
+    NAME##_row(layer->hidden, begin, end, layer->clip, x, s, job->h + row);                        \
   }                                                                                                \
   TVMRT_SHARE_RECURRENT(NAME, 3, 0, (layer, tiles, job),                                           \
                         const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,      \
                         const tvmrt_recurrent_f32_job* job)
 
 #define TVMRT_SHARE_RNN_F32(NAME)                                                                  \
-  TVMRT_SHARE_ROW(NAME) {                                                                          \
-    (void)input_forget;                                                                            \
-    NAME##_row(layer->hidden, part->begin, part->end, layer->clip, x, s, job->h + row);            \
-  }                                                                                                \
   TVMRT_SHARE_RECURRENT(NAME, 1, 0, (layer, tiles, job),                                           \
                         const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,      \
                         const tvmrt_recurrent_f32_job* job)

@@ -185,8 +185,6 @@ typedef struct tvmrt_i8_quad {
 } tvmrt_i8_quad;
 typedef tvmrt_i8_quad tvmrt_i8_weights;
 
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return *p; }
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { *p = v; }
 TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
   tvmrt_i8_quad quad;
   for (int i = 0; i < 4; i++)
@@ -205,10 +203,6 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_
 #else
   return acc + x.v[0] * w.v[0] + x.v[1] * w.v[1] + x.v[2] * w.v[2] + x.v[3] * w.v[3];
 #endif
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  return TVMRT_WRAP_ADD(acc, TVMRT_WRAP_MULTIPLY(*shift, sum));
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return tvmrt_i8_round_product((float)acc * *scale);
@@ -230,6 +224,31 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
 
 #elif !defined(TVMRT_I8_LANES)
 #error "TVMRT_I8_FORMAT is none of the formats of tile/simd_i8.h."
+#endif
+
+#if TVMRT_I8_LANES == 1
+typedef int32_t tvmrt_i8_acc_in_memory;
+#else
+typedef tvmrt_i8_acc tvmrt_i8_acc_in_memory __attribute__((aligned(4), may_alias));
+#endif
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
+  return *(const tvmrt_i8_acc_in_memory*)p;
+}
+TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) {
+  *(tvmrt_i8_acc_in_memory*)p = v;
+}
+
+/*! \brief Return acc + shift * sum, where sum is the same for all lanes. */
+#ifndef tvmrt_i8_add_shifted
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
+                                               int32_t sum) {
+#if TVMRT_I8_LANES == 1
+  return TVMRT_WRAP_ADD(acc, TVMRT_WRAP_MULTIPLY(*shift, sum));
+#else
+  typedef uint32_t lanes __attribute__((vector_size(sizeof(acc))));
+  return (tvmrt_i8_acc)((lanes)acc + (lanes)tvmrt_i8_acc_load(shift) * (uint32_t)sum);
+#endif
+}
 #endif
 
 /*! \brief Requantise the sums of LANES channels to integers without zero point: by float scales, or by
@@ -307,24 +326,13 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero
 }
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_splat(float s) { return s - (tvmrt_i8_floats){0}; }
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, float hi) {
-#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
-  return (tvmrt_i8_floats)_mm512_min_ps(_mm512_max_ps((__m512)v, _mm512_set1_ps(lo)),
-                                        _mm512_set1_ps(hi));
-#elif TVMRT_I8_X86_256
-  return (tvmrt_i8_floats)_mm256_min_ps(_mm256_max_ps((__m256)v, _mm256_set1_ps(lo)),
-                                        _mm256_set1_ps(hi));
-#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 /* tile/simd.h names no instructions of it */
   return (tvmrt_i8_floats)_mm_min_ps(_mm_max_ps((__m128)v, _mm_set1_ps(lo)), _mm_set1_ps(hi));
-#elif TVMRT_I8_FORMAT == TVMRT_I8_WASM
-  return (tvmrt_i8_floats)tvmrt_f32x4_min(tvmrt_f32x4_max((tvmrt_f32x4)v, tvmrt_f32x4_splat(lo)),
-                                          tvmrt_f32x4_splat(hi));
-#elif TVMRT_I8_FORMAT == TVMRT_I8_RVV
-  return (tvmrt_i8_floats)tvmrt_f32x8_min(tvmrt_f32x8_max((tvmrt_f32x8)v, tvmrt_f32x8_splat(lo)),
-                                          tvmrt_f32x8_splat(hi));
-#elif TVMRT_I8_ANY_NEON
-  return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
 #else
-#error "tile/simd_i8.h: tvmrt_i8_floats_clamp() lacks this TVMRT_I8_FORMAT: add its operations."
+#define TVMRT_I8_F32 TVMRT_JOIN(tvmrt_f32x, TVMRT_I8_LANES, )
+#define TVMRT_I8_F32V(operation) TVMRT_JOIN(TVMRT_I8_F32, _, operation)
+  const TVMRT_I8_F32 above = TVMRT_I8_F32V(max)((TVMRT_I8_F32)v, TVMRT_I8_F32V(splat)(lo));
+  return (tvmrt_i8_floats)TVMRT_I8_F32V(min)(above, TVMRT_I8_F32V(splat)(hi));
 #endif
 }
 /*! \brief Convert integers to floats. */

@@ -23,12 +23,6 @@
 #define TVMRT_I8_LANES 8
 typedef __m256i tvmrt_i8_acc;
 
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
-  return _mm256_loadu_si256((const __m256i*)p);
-}
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) {
-  _mm256_storeu_si256((__m256i*)p, v);
-}
 /* Broadcast four bytes of the input to all lanes. */
 TVMRT_INLINE __m256i tvmrt_i8_four_load(const uint8_t* p, int is_signed) {
   int32_t four;
@@ -55,50 +49,17 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_
 #else
 
 #define TVMRT_I8_QUAD_BYTES 64
-/* Bytes 0 and 2, and bytes 1 and 3 of the quad, widened to 16 bits. */
-typedef struct tvmrt_i8_quad {
-  __m256i even, odd;
-} tvmrt_i8_quad;
-typedef tvmrt_i8_quad tvmrt_i8_weights;
-
-TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_split(__m256i x) {
-  tvmrt_i8_quad quad;
-  quad.even = _mm256_and_si256(x, _mm256_set1_epi16(0xFF));
-  quad.odd = _mm256_srli_epi16(x, 8);
-  return quad;
-}
-TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
-  return tvmrt_i8_quad_split(tvmrt_i8_four_load(p, is_signed));
-}
+TVMRT_DEFINE_I8_EVEN_ODD(_mm256_madd_epi16)
 TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   tvmrt_i8_weights w;
   w.even = _mm256_loadu_si256((const __m256i*)p);
   w.odd = _mm256_loadu_si256((const __m256i*)(p + 32));
   return w;
 }
-/* int8 [lane][4], widened */
 #define tvmrt_i8_shared_load tvmrt_i8_bytes_load
-TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_bytes_load(const int8_t* p) {
-  __m256i v = _mm256_loadu_si256((const __m256i*)p);
-  tvmrt_i8_weights w;
-  w.even = _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
-  w.odd = _mm256_srai_epi16(v, 8);
-  return w;
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
-  acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x.even, w.even));
-  /* Adding the two products first would keep all products of a tile live at once. */
-  __asm__("" : "+x"(acc));
-  return _mm256_add_epi32(acc, _mm256_madd_epi16(x.odd, w.odd));
-}
 
 #endif
 
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  __m256i s = _mm256_loadu_si256((const __m256i*)shift);
-  return _mm256_add_epi32(acc, _mm256_mullo_epi32(s, _mm256_set1_epi32(sum)));
-}
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale)));
 }

@@ -20,8 +20,6 @@ typedef __m512i tvmrt_i8_acc;
 typedef __m512i tvmrt_i8_quad;
 typedef __m512i tvmrt_i8_weights;
 
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return _mm512_loadu_si512(p); }
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { _mm512_storeu_si512(p, v); }
 TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
   int32_t four;
   memcpy(&four, p, sizeof(four));
@@ -36,12 +34,6 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
   return _mm512_dpbusd_epi32(acc, x, w);
-}
-/* acc + shift * sum, where sum is the same for all lanes */
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  return _mm512_add_epi32(acc,
-                          _mm512_mullo_epi32(_mm512_loadu_si512(shift), _mm512_set1_epi32(sum)));
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale)));

@@ -117,6 +117,39 @@
 #error "The weights are packed for WebAssembly's vectors: compile with -msimd128."
 #endif
 
+/* Quads as bytes 0 and 2, and bytes 1 and 3, widened to 16 bits; MADD multiplies vectors of them and
+ * adds pairs of products. tvmrt_i8_bytes_load() reads weights as int8 [lane][4]. */
+#define TVMRT_DEFINE_I8_EVEN_ODD(MADD)                                                            \
+  typedef int16_t tvmrt_i8_shorts __attribute__((vector_size(sizeof(tvmrt_i8_acc))));             \
+  typedef uint16_t tvmrt_i8_words __attribute__((vector_size(sizeof(tvmrt_i8_acc))));             \
+  typedef struct tvmrt_i8_quad {                                                                  \
+    tvmrt_i8_acc even, odd;                                                                       \
+  } tvmrt_i8_quad;                                                                                \
+  typedef tvmrt_i8_quad tvmrt_i8_weights;                                                         \
+  TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {                \
+    const tvmrt_i8_words x = (tvmrt_i8_words)tvmrt_i8_four_load(p, is_signed);                    \
+    const tvmrt_i8_quad quad = {(tvmrt_i8_acc)(x & 0xFF), (tvmrt_i8_acc)(x >> 8)};                \
+    return quad;                                                                                  \
+  }                                                                                               \
+  TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_bytes_load(const int8_t* p) {                            \
+    tvmrt_i8_shorts v;                                                                            \
+    memcpy(&v, p, sizeof(v));                                                                     \
+    const tvmrt_i8_weights w = {(tvmrt_i8_acc)((v << 8) >> 8), (tvmrt_i8_acc)(v >> 8)};           \
+    return w;                                                                                     \
+  }                                                                                               \
+  TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) { \
+    typedef uint32_t lanes __attribute__((vector_size(sizeof(acc))));                             \
+    lanes sum = (lanes)acc + (lanes)MADD(x.even, w.even);                                         \
+    /* adding the two products first would keep all products of a tile live at once */            \
+    TVMRT_I8_KEEP(sum);                                                                           \
+    return (tvmrt_i8_acc)(sum + (lanes)MADD(x.odd, w.odd));                                       \
+  }
+#if defined(__x86_64__) || defined(__i386__)
+#define TVMRT_I8_KEEP(v) __asm__("" : "+x"(v))
+#else
+#define TVMRT_I8_KEEP(v) (void)0
+#endif
+
 /* tvmrt_i8_packed(): packs four vectors to bytes with intrinsics MM of BITS-wide vectors. The packs
  * work within 128 bits, so wide vectors have groups of four in another order. */
 #define TVMRT_DEFINE_X86_PACKED(MM, BITS)                                                   \

@@ -20,8 +20,6 @@
 #define TVMRT_I8_QUAD_BYTES 16
 typedef int32x4_t tvmrt_i8_acc;
 
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return vld1q_s32(p); }
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { vst1q_s32(p, v); }
 TVMRT_INLINE uint32_t tvmrt_i8_four_signed(const uint8_t* p, int is_signed) {
   uint32_t four;
   memcpy(&four, p, sizeof(four));
@@ -82,10 +80,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_
 }
 #endif
 
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  return vmlaq_n_s32(acc, vld1q_s32(shift), sum);
-}
+#define tvmrt_i8_add_shifted(acc, shift, sum) vmlaq_n_s32(acc, vld1q_s32(shift), sum)
 #if TVMRT_I8_FORMAT == TVMRT_I8_NEON32
 /* No instruction rounds to the nearest; an addition does for values that are small enough. Values
  * beyond a byte's range are clamped anyway. */
@@ -118,13 +113,7 @@ TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc
   v = vmaxq_u8(v, vdupq_n_u8((uint8_t)(range->lo + offset)));
   v = vminq_u8(v, vdupq_n_u8((uint8_t)(range->hi + offset)));
   v = veorq_u8(v, vdupq_n_u8((uint8_t)offset));
-  if (n == 16) {
-    vst1q_u8(y, v);
-  } else {
-    uint8_t bytes[16];
-    vst1q_u8(bytes, v);
-    memcpy(y, bytes, (size_t)n);
-  }
+  memcpy(y, &v, (size_t)n);
 }
 
 #endif /* required definitions */

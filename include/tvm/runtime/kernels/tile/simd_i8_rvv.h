@@ -30,8 +30,6 @@ typedef struct tvmrt_i8_weights {
   tvmrt_i32x8 v[4];
 } tvmrt_i8_weights;
 
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return tvmrt_i32x8_load(p); }
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { tvmrt_i32x8_store(p, v); }
 TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
   tvmrt_i8_quad quad;
   for (int i = 0; i < 4; i++)
@@ -52,10 +50,6 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
   for (int i = 0; i < 4; i++) acc += w.v[i] * x.v[i];
   return acc;
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  return acc + tvmrt_i32x8_load(shift) * sum;
 }
 /* The clamping keeps the compiler from fusing the product with the addition that rounds it. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {

@@ -19,44 +19,14 @@
 #define TVMRT_I8_LANES 4
 #define TVMRT_I8_QUAD_BYTES 16
 typedef __m128i tvmrt_i8_acc;
-/* Bytes 0 and 2, and bytes 1 and 3 of the quad, widened to 16 bits. */
-typedef struct tvmrt_i8_quad {
-  __m128i even, odd;
-} tvmrt_i8_quad;
-typedef tvmrt_i8_quad tvmrt_i8_weights;
-
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
-  return _mm_loadu_si128((const __m128i*)p);
-}
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) {
-  _mm_storeu_si128((__m128i*)p, v);
-}
-TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
-  tvmrt_i8_quad quad;
+/* Broadcast four bytes of the input to all lanes. */
+TVMRT_INLINE __m128i tvmrt_i8_four_load(const uint8_t* p, int is_signed) {
   int32_t four;
   memcpy(&four, p, sizeof(four));
-  __m128i x = _mm_set1_epi32(is_signed ? (int32_t)((uint32_t)four ^ 0x80808080u) : four);
-  quad.even = _mm_and_si128(x, _mm_set1_epi16(0xFF));
-  quad.odd = _mm_srli_epi16(x, 8);
-  return quad;
+  return _mm_set1_epi32(is_signed ? (int32_t)((uint32_t)four ^ 0x80808080u) : four);
 }
-TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
-  __m128i v = _mm_loadu_si128((const __m128i*)p);
-  tvmrt_i8_weights w;
-  w.even = _mm_srai_epi16(_mm_slli_epi16(v, 8), 8);
-  w.odd = _mm_srai_epi16(v, 8);
-  return w;
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
-  acc = _mm_add_epi32(acc, _mm_madd_epi16(x.even, w.even));
-  __asm__("" : "+x"(acc)); /* as with AVX2 */
-  return _mm_add_epi32(acc, _mm_madd_epi16(x.odd, w.odd));
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  __m128i s = _mm_loadu_si128((const __m128i*)shift);
-  return _mm_add_epi32(acc, _mm_mullo_epi32(s, _mm_set1_epi32(sum)));
-}
+TVMRT_DEFINE_I8_EVEN_ODD(_mm_madd_epi16)
+#define tvmrt_i8_weights_load tvmrt_i8_bytes_load
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm_cvtps_epi32(_mm_mul_ps(_mm_cvtepi32_ps(acc), _mm_loadu_ps(scale)));
 }
@@ -70,7 +40,8 @@ TVMRT_INLINE __m128i tvmrt_sse41_fixed_product(__m128i a, __m128i b, int64_t hal
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
                                                  const int32_t* fixed, int64_t stride) {
-  const __m128i m = tvmrt_i8_acc_load(fixed), power = tvmrt_i8_acc_load(fixed + stride);
+  const __m128i m = _mm_loadu_si128((const __m128i*)fixed);
+  const __m128i power = _mm_loadu_si128((const __m128i*)(fixed + stride));
   __m128i x = tvmrt_sse41_fixed_product(acc, m, TVMRT_I8_FIRST_HALF(rounding));
   if (rounding == TVMRT_ROUND_TWICE) x = _mm_add_epi32(x, _mm_srai_epi32(x, 31));
   return tvmrt_sse41_fixed_product(x, power, (int64_t)1 << 30);
@@ -79,13 +50,7 @@ TVMRT_DEFINE_X86_PACKED(_mm, 128)
 TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                         tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
   const __m128i v = tvmrt_i8_packed(a, b, c, d, range);
-  if (n == 16) {
-    _mm_storeu_si128((__m128i*)y, v);
-  } else {
-    uint8_t bytes[16];
-    _mm_storeu_si128((__m128i*)bytes, v);
-    memcpy(y, bytes, (size_t)n);
-  }
+  memcpy(y, &v, (size_t)n);
 }
 
 #endif /* required definitions */

@@ -18,37 +18,13 @@
 #define TVMRT_I8_LANES 4
 #define TVMRT_I8_QUAD_BYTES 16
 typedef v128_t tvmrt_i8_acc;
-/* Bytes 0 and 2, and bytes 1 and 3 of the quad, widened to 16 bits. */
-typedef struct tvmrt_i8_quad {
-  v128_t even, odd;
-} tvmrt_i8_quad;
-typedef tvmrt_i8_quad tvmrt_i8_weights;
-
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return wasm_v128_load(p); }
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { wasm_v128_store(p, v); }
-TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
-  tvmrt_i8_quad quad;
-  v128_t x = wasm_v128_load32_splat(p);
-  if (is_signed) x = wasm_v128_xor(x, wasm_u8x16_const_splat(0x80));
-  quad.even = wasm_v128_and(x, wasm_u16x8_const_splat(0xFF));
-  quad.odd = wasm_u16x8_shr(x, 8);
-  return quad;
+/* Broadcast four bytes of the input to all lanes. */
+TVMRT_INLINE v128_t tvmrt_i8_four_load(const uint8_t* p, int is_signed) {
+  const v128_t x = wasm_v128_load32_splat(p);
+  return is_signed ? wasm_v128_xor(x, wasm_u8x16_const_splat(0x80)) : x;
 }
-TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
-  const v128_t v = wasm_v128_load(p);
-  tvmrt_i8_weights w;
-  w.even = wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8);
-  w.odd = wasm_i16x8_shr(v, 8);
-  return w;
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
-  acc = wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(x.even, w.even));
-  return wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(x.odd, w.odd));
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  return wasm_i32x4_add(acc, wasm_i32x4_mul(wasm_v128_load(shift), wasm_i32x4_splat(sum)));
-}
+TVMRT_DEFINE_I8_EVEN_ODD(wasm_i32x4_dot_i16x8)
+#define tvmrt_i8_weights_load tvmrt_i8_bytes_load
 /* Conversions with saturation take several instructions on processors; an addition rounds values
  * that are small enough. Values beyond a byte's range are clamped anyway. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
@@ -83,13 +59,7 @@ TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc
   v = wasm_u8x16_max(v, wasm_i8x16_splat((int8_t)(range->lo + offset)));
   v = wasm_u8x16_min(v, wasm_i8x16_splat((int8_t)(range->hi + offset)));
   v = wasm_v128_xor(v, wasm_i8x16_splat((int8_t)offset));
-  if (n == 16) {
-    wasm_v128_store(y, v);
-  } else {
-    uint8_t bytes[16];
-    wasm_v128_store(bytes, v);
-    memcpy(y, bytes, (size_t)n);
-  }
+  memcpy(y, &v, (size_t)n);
 }
 
 #endif /* required definitions */
