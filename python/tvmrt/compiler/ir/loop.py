@@ -11,7 +11,7 @@ from .contract import Contract
 from .dtype import DTYPES
 from .graph import Graph
 from .op import Op, register
-from .sizes import Symbol, SymInt, symbols_of, upper_bound
+from .sizes import Symbol, SymInt, is_unbounded, symbols_of, upper_bound
 from .tensor_type import TensorType
 
 
@@ -26,7 +26,7 @@ class Growth:
     symbol: Symbol
     first: SymInt
     after: SymInt
-    upper_bound: int
+    upper_bound: SymInt
 
 
 @register("loop")
@@ -126,5 +126,8 @@ def _max_type(type: TensorType, index: int, grows: tuple[Growth, ...]) -> Tensor
     large = {g.axis: g.upper_bound for g in grows if g.carried == index}
     if not large:
         return type
-    shape = (large.get(axis, upper_bound(n)) for axis, n in enumerate(type.shape))
+    shape = (
+        large.get(axis, n if is_unbounded(n) else upper_bound(n))
+        for axis, n in enumerate(type.shape)
+    )
     return type.with_shape((prod(shape),))

@@ -11,7 +11,16 @@ import numpy as np
 from .contract import Contract, holds, let
 from .graph import Node, Value
 from .op import VIEW, Op, broadcast, register
-from .sizes import Extent, SymInt, all_sizes, lower_bound, symbols_of, upper_bound, value_at
+from .sizes import (
+    Extent,
+    SymInt,
+    all_sizes,
+    allocation_extent,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+    value_at,
+)
 from .sizes.assumptions import are_equal
 from .sizes.undecided import statically_known_true
 from .strided import Strided
@@ -77,7 +86,8 @@ def _is_in_bounds(extent: SymInt, start: SymInt, step: int, size: SymInt) -> boo
         return True
     last = start + (size - 1) * step
     if step > 0:
-        return 0 <= start and last < extent  # for an empty slice, last is before start
+        fits = statically_known_true(gt, extent, allocation_extent(last)) or last < extent
+        return 0 <= start and fits  # for an empty slice, last is before start
     if lower_bound(size) == 0 < upper_bound(size) and not statically_known_true(gt, extent, start):
         return _is_in_bounds_or_empty(extent, start, last, size)
     return 0 <= start < extent and 0 <= last

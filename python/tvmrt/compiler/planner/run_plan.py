@@ -69,10 +69,11 @@ def _found_sizes(program: Program) -> list[FoundSize]:
     which the steps find them; those of one step share a phase."""
     sizes = [b.size for b in program.arena_buffers()]
     sizes += [n for type in program.output_types for n in type.shape]
-    needed = {s for s in symbols_of(*map(allocation_extent, sizes)) if s.source is not None}
     accesses = dict(program.data_dependent_dims)
     for step in program.steps:
         accesses.update(step.data_dependent_dims)
+    # a loop's body has others as parameters
+    needed = accesses.keys() & symbols_of(*map(allocation_extent, sizes))
     found: list[FoundSize] = []
     for number, step in enumerate(program.steps):
         written = {access.buffer for access in step.writes}

@@ -8,7 +8,16 @@ from math import prod
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
 from tvmrt.compiler.ir.loop import Growth
-from tvmrt.compiler.ir.sizes import SymInt, extent_text, lower_bound, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes import (
+    SymInt,
+    allocation_extent,
+    extent_text,
+    is_unbounded,
+    lower_bound,
+    sym_max,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 
@@ -74,14 +83,13 @@ def _changing_axis(
     step = now - before
     is_own_growth = old is None or bool(symbols_of(before) & symbols_of(now))
     if is_own_growth and isinstance(step, int) and bound is not None:
-        last = first + step * bound
-        low, high = lower_bound(first), max(upper_bound(last) - step, lower_bound(first))
-        maximum = last
+        last = maximum = first + step * bound
+        low, high = lower_bound(first), sym_max(_limit(last - step), lower_bound(first))
         if step < 0:
-            low, high, maximum = max(lower_bound(last) - step, 0), upper_bound(first), first
+            low, high, maximum = max(lower_bound(last) - step, 0), _limit(first), first
     elif not is_own_growth or (isinstance(step, int) and step < 0):
         step, low = None, min(lower_bound(first), max(lower_bound(now), 0))
-        high = maximum = max(upper_bound(first), upper_bound(now))
+        high = maximum = sym_max(_limit(first), _limit(allocation_extent(now)))
     else:
         maximum = _max_grown_extent(ctx, first, step, bound, output) if is_own_growth else None
         if maximum is None:
@@ -97,15 +105,22 @@ def _changing_axis(
 
 def _max_grown_extent(
     ctx: NodeContext, first: SymInt, step: SymInt, bound: SymInt | None, output: str
-) -> int | None:
+) -> SymInt | None:
     """Return the maximum of an extent that grows by at most ``step`` per iteration. None if it is
     unknown, or if the model declares the axis, which is a closer bound."""
     if upper_bound(step) <= 0:
-        return upper_bound(first)
+        return _limit(first)
+    if bound is not None and is_unbounded(first, step):
+        return first + min(upper_bound(step), allocation_extent(step), key=upper_bound) * bound
     if bound is None or ctx.importer.declared_bounds(output) is not None:
         return None
     maximum = upper_bound(first) + upper_bound(step) * upper_bound(bound)
     return maximum if maximum <= MAX_GROWN_EXTENT else None
+
+
+def _limit(extent: SymInt) -> SymInt:
+    """Return the maximum of an extent: an expression if a dimension has no bound."""
+    return extent if is_unbounded(extent) else upper_bound(extent)
 
 
 def _declared_max(
@@ -143,7 +158,7 @@ def axis_growths(
             next(iter(symbols_of(each.symbol))),
             each.first,
             made[each.index].shape[each.axis],
-            upper_bound(each.upper_bound),
+            _limit(each.upper_bound),
         )
         for each in changing
     )

@@ -14,6 +14,7 @@ from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.sizes import (
+    INT_MAX,
     Extent,
     SymInt,
     data_dependent_symbols,
@@ -43,6 +44,7 @@ from .registry import onnx_op
 from .scan_opset8 import import_batched_scan
 from .sequence_values import StackedSequence, TensorList
 from .sequences import extend_sequence, move_axis_first, move_first_axis, stack_iterations
+from .tensor_expressions import TensorExpr
 
 MAX_ALWAYS_UNROLLED = 8  # maximum trip count that is always unrolled
 ATTEMPTS = 4  # maximum number of imports to find shapes that hold in every iteration
@@ -160,7 +162,8 @@ def _loop_of_tensors(
         )
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional
-    ends = _LoopEnd(limit, go, conditional, bound if known else upper_bound(bound or 0), known)
+    most = bound if known or is_unbounded(bound) else upper_bound(bound or 0)
+    ends = _LoopEnd(limit, go, conditional, most, known)
     return _emit(ctx, inside, ends, carried, [], number, changing=changing)
 
 
@@ -228,7 +231,11 @@ def _max_trip_count(
     shape = ctx.importer.declared_bounds(collected[0]) if collected else None
     if shape:
         return upper_bound(shape[0])
-    return None if limit is None else max_value(ctx, limit)
+    high = None if limit is None else max_value(ctx, limit)
+    if high is None and collected and ctx.is_computed(0) and not ctx.importer.request.is_bounded:
+        trips = TensorExpr(ctx, limit).maximum(0)
+        return ctx.data_dependent_extent(trips.value, 0, INT_MAX, "trip count")
+    return high
 
 
 def _iteration_number(ctx: NodeContext, bound: SymInt | None) -> Value:
@@ -332,7 +339,7 @@ def _emit(
         raise UnsupportedError(
             "the tensors that it collects have a different shape in each iteration"
         )
-    outer = set(_symbols(body)) | symbols_of(*(each.first for each in grows))
+    outer = set(_symbols(body)) | symbols_of(*((each.first, each.upper_bound) for each in grows))
     outer = {inside.counts.get(symbol, symbol) for symbol in outer - own}
     emitted = ctx.emit_many(
         "loop",
