@@ -15,6 +15,7 @@ from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, data_dependent_symbo
 from tvmrt.error import UnsupportedError
 
 from .import_state import Checkpoint
+from .sequence_values import OnnxValue, StackedSequence, TensorList, tensors_of
 from .tensors import subgraphs
 
 GraphImporter = Any  # of ``importer``, which imports this module
@@ -56,10 +57,10 @@ def outline_subgraph(
             for n, (v, t) in zip(names, inputs)
         ]
         read = [outer[name] for name in captured_names(proto) if outer.get(name) is not None]
-        captured = [v for v in dict.fromkeys(read) if v.data is None]
+        captured = [v for v in dict.fromkeys(tensors_of(read)) if v.data is None]
         inside = {v: mirror_input(importer, v, v.name, v.type, True, counts) for v in captured}
         graph.inputs = [*given, *inside.values()]
-        scope = {name: inside.get(v, v) for name, v in outer.items()}
+        scope = {name: _mirrored(v, inside) for name, v in outer.items()}
         scope.update(zip(names, given))
         importer.import_body(proto, scope)
         results = [scope.get(info.name) for info in proto.output]
@@ -68,6 +69,15 @@ def outline_subgraph(
             raise UnsupportedError("; ".join(reasons))
         graph.outputs = results
         return OutlinedGraph(graph, captured, counts)
+
+
+def _mirrored(value: OnnxValue | None, inside: Mapping[Value, Value]) -> OnnxValue | None:
+    """Return an outer value, possibly a sequence, with the graph's inputs in place of tensors."""
+    if isinstance(value, StackedSequence):
+        return StackedSequence(inside.get(value.value, value.value))
+    if isinstance(value, TensorList):
+        return TensorList([_mirrored(v, inside) for v in value.values])
+    return inside.get(value, value)
 
 
 def mirror_input(

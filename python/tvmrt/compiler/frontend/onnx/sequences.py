@@ -14,7 +14,8 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.sizes import Extent
+from tvmrt.compiler.ir.sizes import Extent, SymInt, sym_sum
+from tvmrt.compiler.ir.sizes.assumptions import are_equal
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
@@ -218,7 +219,7 @@ def _concat_stacked(ctx: NodeContext, value: Value, axis: int) -> Value:
 def split(ctx: NodeContext) -> list:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
-    if isinstance(x.shape[axis], Extent):
+    if isinstance(x.shape[axis], Extent) and not (ctx.input(1) and ctx.required(1).shape):
         return [_split_dynamic(ctx, x, axis)]
     sizes = _split_sizes(ctx, x.shape[axis])
     parts, start = [], 0
@@ -232,19 +233,21 @@ def split(ctx: NodeContext) -> list:
 
 
 def _split_dynamic(ctx: NodeContext, x: Value, axis: int) -> StackedSequence:
-    """Return one element for each index of a dynamic axis."""
-    if ctx.input(1) is not None and ctx.int_operand(1, "the split") != [1]:
-        raise UnsupportedError(f"parts of an axis of {x.shape[axis]!r} have one element each")
-    first = move_axis_first(ctx, x, axis)
-    if ctx.input(1) is not None or ctx.attr("keepdims", 1):
-        first = insert_axis(ctx, first, axis + 1)
-    return StackedSequence(first)
+    """Return parts of equal size of a dynamic axis; sizes with a smaller part are not valid."""
+    (size,) = [1] if ctx.input(1) is None else ctx.list_operand(1, "the split", 0)
+    extent = x.shape[axis]
+    if size < 1 or not are_equal(extent // size * size, extent):
+        raise UnsupportedError(f"parts of {size} elements of an axis of {extent!r} differ")
+    shape = [*x.shape[:axis], extent // size, size, *x.shape[axis + 1 :]]
+    if ctx.input(1) is None and not ctx.attr("keepdims", 1):
+        del shape[axis + 1]
+    return StackedSequence(move_axis_first(ctx, ctx.reshape(x, shape), axis))
 
 
-def _split_sizes(ctx: NodeContext, extent: int) -> list[int]:
-    each = [1] if ctx.input(1) is None else ctx.int_operand(1, "the split")
+def _split_sizes(ctx: NodeContext, extent: SymInt) -> list[SymInt]:
+    each = [1] if ctx.input(1) is None else ctx.list_operand(1, "the split", 0)
     if ctx.input(1) is not None and ctx.required(1).shape:
-        if sum(each) != extent or min(each, default=0) < 0:
+        if not are_equal(sym_sum(each), extent) or any(n < 0 for n in each):
             raise ValueError(f"the parts {each} do not add up to an axis of {extent}")
         return each
     if each[0] < 1:
