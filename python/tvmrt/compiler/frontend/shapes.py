@@ -42,7 +42,7 @@ def infer_extent(x: Value, others: Sequence[SymInt]) -> SymInt | None:
         if n in left:
             left.remove(n)
             product = exact_quotient(product, n)
-    return _exact_quotient(prod(left), product) if product else None
+    return _exact_quotient(prod(left), product) if product != 0 else None
 
 
 def _exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:

@@ -81,7 +81,7 @@ class Unique(Op):
 
     def evaluate(self, arrays, attrs):
         x, axis = arrays[0], attrs["axis"]
-        slices = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+        slices = np.moveaxis(x, axis, 0).reshape(x.shape[axis], x.size // max(x.shape[axis], 1))
         # numpy.unique orders NaN in float16 slices differently from float32 slices
         order = np.lexsort(slices.T[::-1]) if slices.size else np.arange(len(slices))
         before, after = slices[order[:-1]], slices[order[1:]]

@@ -11,17 +11,9 @@ import numpy as np
 from .contract import Contract, holds, let
 from .graph import Node, Value
 from .op import VIEW, Op, broadcast, register
-from .sizes import (
-    Extent,
-    SymInt,
-    all_sizes,
-    allocation_extent,
-    lower_bound,
-    symbols_of,
-    upper_bound,
-    value_at,
-)
+from .sizes import Extent, SymInt, all_sizes, lower_bound, symbols_of, upper_bound, value_at
 from .sizes.assumptions import are_equal
+from .sizes.forms import allocation_extent
 from .sizes.undecided import statically_known_true
 from .strided import Strided
 from .traits import Trait

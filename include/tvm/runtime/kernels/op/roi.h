@@ -42,7 +42,7 @@ typedef struct tvmrt_roi_pair {
 
 static inline tvmrt_roi_pair tvmrt_roi_pair_at(float at, int n) {
   tvmrt_roi_pair pair = {0, 0, 0.0f, 0.0f};
-  if (!(at >= -1.0f && at <= (float)n)) return pair;
+  if (n == 0 || !(at >= -1.0f && at <= (float)n)) return pair;
   if (at < 0.0f) at = 0.0f;
   pair.low = (int32_t)at;
   if (pair.low >= n - 1) {

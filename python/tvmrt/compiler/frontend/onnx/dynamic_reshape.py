@@ -43,6 +43,12 @@ def import_reshape(ctx: NodeContext) -> Value:
     declared ones. Raises UnsupportedError if the result's rank or bounds are not declared."""
     x, operand = ctx.required(0), ctx.required(1)
     declared = ctx.importer.declared_bounds(ctx.node.output[0])
+    if (
+        declared is None
+        and not ctx.importer.request.is_bounded
+        and isinstance(operand.type.size, int)
+    ):
+        declared = [INT_MAX] * operand.type.size
     if declared is None:
         raise unknown_operand(ctx, operand, f"shape (input 1, {operand.name})", declare_result())
     if len(declared) != operand.type.size:
@@ -81,7 +87,7 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
         return None
     fixed = prod(n for n in x.shape if isinstance(n, int))
     named = prod(n for n in declared if isinstance(n, int))
-    if -1 in requested and (not named or fixed % named):
+    if -1 in requested and (not named or fixed % named or fixed == named):
         return None
     shape = [fixed // named if n == -1 else n for n in requested]
     missing = prod(shape) - x.type.size

@@ -56,11 +56,9 @@ def result_shape(
         require(computed, shape, given, operand, f"results of shape {list(shape)}")
         return shape
     named = list(ctx.importer.declared_bounds(ctx.node.output[0]) or (None,) * rank)
-    tighter = [
-        _tighter_bound(n, max_value(ctx, computed.at(d).value)) for d, n in enumerate(bounds)
-    ]
-    if ctx.op == "Range" and named == tighter == [None] and not ctx.importer.request.is_bounded:
-        return (ctx.data_dependent_extent(computed.at(0).value, 0, INT_MAX, "extent of axis 0"),)
+    limit = None if ctx.importer.request.is_bounded else INT_MAX
+    highs = [max_value(ctx, computed.at(d).value) for d in range(rank)]
+    tighter = [_tighter_bound(_tighter_bound(*pair), limit) for pair in zip(bounds, highs)]
     if len(named) != rank or any(a is None and b is None for a, b in zip(named, tighter)):
         declared_shape(ctx, rank, given, operand)  # raises the error
         raise UnsupportedError(
@@ -129,7 +127,7 @@ def import_slice(ctx: NodeContext) -> Value:
     first = first.normalize_negative(extents).minimum(high).maximum(low_first)
     last = last.normalize_negative(extents).minimum(high).maximum(low)
     away = last - first
-    count = ((away + forward.where(step - 1, step + 1)) / step).maximum(0)
+    count = ((away + forward.where(step - 1, step + 1)) / step).maximum(0).minimum(extents)
     others = _other_axes(axes, starts.shape[0], rank)
     shape = result_shape(ctx, count, x.shape, starts.value, "starts", others)
     indices = [step.at(d) * _iota(ctx, n) + first.at(d) for d, n in enumerate(shape)]

@@ -8,16 +8,9 @@ from math import prod
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
 from tvmrt.compiler.ir.loop import Growth
-from tvmrt.compiler.ir.sizes import (
-    SymInt,
-    allocation_extent,
-    extent_text,
-    is_unbounded,
-    lower_bound,
-    sym_max,
-    symbols_of,
-    upper_bound,
-)
+from tvmrt.compiler.ir.sizes import SymInt, extent_text, lower_bound, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes.extent import is_unbounded, sym_max
+from tvmrt.compiler.ir.sizes.forms import allocation_extent
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

@@ -35,8 +35,7 @@ from .tensor_expressions import TensorExpr, require
 def resize(ctx: NodeContext) -> Value:
     if ctx.opset < 11:
         return upsample(ctx)
-    x = ctx.required(0)
-    rank = len(x.shape)
+    rank = len(ctx.required(0).shape)
     axes = [normalize_axis(a, rank) for a in ctx.attr("axes") or range(rank)]
     mode = ResizeMode(
         ctx.attr("mode", "nearest"),
@@ -46,8 +45,14 @@ def resize(ctx: NodeContext) -> Value:
         bool(ctx.attr("exclude_outside", 0)),
         bool(ctx.attr("antialias", 0)),
     )
+    return _resize(ctx, axes, mode)
+
+
+def _resize(ctx: NodeContext, axes: list[int], mode: ResizeMode) -> Value:
+    """Resize axes of the first input by scales, sizes and a region in the inputs of Resize-11."""
+    x = ctx.required(0)
     if ctx.input(2) in ctx.importer.sizes.expressions and mode.coordinates != "tf_crop_and_resize":
-        result = _resize_by_symbolic_scales(ctx, x, axes, 2, mode)
+        result = _resize_by_symbolic_scales(ctx, x, axes, mode)
         if result is not None:
             return result
     if _is_dynamic(ctx, mode):
@@ -87,12 +92,12 @@ def _is_dynamic(ctx: NodeContext, mode: ResizeMode) -> bool:
 
 
 def _resize_by_symbolic_scales(
-    ctx: NodeContext, x: Value, axes: Sequence[int], index: int, mode: ResizeMode
+    ctx: NodeContext, x: Value, axes: Sequence[int], mode: ResizeMode
 ) -> Value | None:
     """Resize by scales that are computed from dynamic sizes; None if they do not determine the size
     of the result."""
-    operand = TensorExpr(ctx, ctx.cast(ctx.required(index), "float32"))
-    factors = ctx.importer.sizes.expressions[ctx.required(index)].reshape(-1)
+    operand = TensorExpr(ctx, ctx.cast(ctx.required(2), "float32"))
+    factors = ctx.importer.sizes.expressions[ctx.required(2)].reshape(-1)
     if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
         return None
     out = [computed_sizes.scale_extent(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
@@ -100,17 +105,9 @@ def _resize_by_symbolic_scales(
         return None
     for i, (axis, factor) in enumerate(zip(axes, factors)):
         fixed = constant_value(factor)
-        if fixed is None:
-            dim = ResizeAxis(axis, x.shape[axis], out[i], AxisScale(given=operand.at(i)))
-            x = dynamic_resize.resize_axes(ctx, x, [dim], mode, 0.0)
-        else:
-            x = resize_axes(
-                ctx,
-                x,
-                [ResizeAxis(axis, x.shape[axis], out[i], _constant_scale(ctx, fixed))],
-                mode,
-                0.0,
-            )
+        scale = AxisScale(given=operand.at(i)) if fixed is None else _constant_scale(ctx, fixed)
+        resample = dynamic_resize.resize_axes if fixed is None else resize_axes
+        x = resample(ctx, x, [ResizeAxis(axis, x.shape[axis], out[i], scale)], mode, 0.0)
     return x
 
 
@@ -158,31 +155,13 @@ def _dynamic_regions(ctx: NodeContext, count: int) -> list[CropRegion]:
 
 @onnx_op("Upsample")
 def upsample(ctx: NodeContext) -> Value:
-    """Upsample (opsets 7 to 10): asymmetric coordinates only."""
-    x = ctx.required(0)
+    """Upsample, and Resize of opset 10: asymmetric coordinates and scales only."""
+    x, scales = ctx.required(0), ctx.attr("scales")
+    given = ctx.input(1) if scales is None else ctx.const(scales, np.float32)
+    ctx.inputs = [x, None, given]
     name = ctx.attr("mode", "nearest")
     mode = ResizeMode("linear" if name == "bilinear" else name, "asymmetric", "simple")
-    if ctx.input(1) in ctx.importer.sizes.expressions:
-        result = _resize_by_symbolic_scales(ctx, x, range(len(x.shape)), 1, mode)
-        if result is not None:
-            return result
-    if has_runtime_operand(ctx, 1) and ctx.required(1).type.size == len(x.shape):
-        return _upsample_dynamic(ctx, x, mode)
-    scales = ctx.attr("scales") or ctx.constant_operand(1, "the scales")
-    if scales is None or len(scales) != len(x.shape):
-        raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
-    dims = [
-        ResizeAxis(i, n, _scaled_extent(ctx, n, np.float32(s)), _constant_scale(ctx, s))
-        for i, (n, s) in enumerate(zip(x.shape, scales))
-    ]
-    return resize_axes(ctx, x, dims, mode, 0.0)
-
-
-def _upsample_dynamic(ctx: NodeContext, x: Value, mode: ResizeMode) -> Value:
-    shape = dynamic_slice.declared_shape(ctx, len(x.shape), ctx.required(1), "the size")
-    scales = dynamic_resize.scales_from_operand(ctx, ctx.required(1), x.shape, shape)
-    dims = [ResizeAxis(i, n, m, scales[i]) for i, (n, m) in enumerate(zip(x.shape, shape))]
-    return dynamic_resize.resize_axes(ctx, x, dims, mode, 0.0)
+    return _resize(ctx, list(range(len(x.shape))), mode)
 
 
 def _scaled_extent(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymInt:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from math import prod
-from operator import gt
+from operator import ge, gt
 
 import numpy as np
 
@@ -26,7 +26,12 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.sizes.assumptions import are_equal, is_at_least, note_concatenated
+from tvmrt.compiler.ir.sizes.assumptions import (
+    are_equal,
+    assume_sign_before_run,
+    is_at_least,
+    note_concatenated,
+)
 from tvmrt.compiler.ir.sizes.undecided import UndecidedExtent, deciding_by, statically_known_true
 from tvmrt.error import UnsupportedError
 
@@ -146,9 +151,33 @@ def eye_like(ctx: NodeContext) -> Value:
 
 # Reshape-like operators.
 
+Importer = Callable[[NodeContext], Value]
+
+
+def _static_or_dynamic(
+    ctx: NodeContext, static: Importer, dynamic: Importer, *operands: int
+) -> Value:
+    """Import a node by the sizes of its operands, or by their values in the run if the run computes
+    them, or if hosts need an answer about sizes that the run finds."""
+    if has_runtime_operand(ctx, *operands):
+        return dynamic(ctx)
+    if ctx.importer.request.is_bounded:
+        return static(ctx)
+    count = len(ctx.importer.graph.nodes)
+    try:
+        with deciding_by(assume_sign_before_run):
+            return static(ctx)
+    except UndecidedExtent:
+        del ctx.importer.graph.nodes[count:]
+        return dynamic(ctx)
+
 
 @onnx_op("Reshape")
 def reshape(ctx: NodeContext) -> Value:
+    return _static_or_dynamic(ctx, _static_reshape, dynamic_reshape.import_reshape)
+
+
+def _static_reshape(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     requested = None
     if has_runtime_operand(ctx, 1):
@@ -331,9 +360,11 @@ def concat(ctx: NodeContext) -> Value:
 
 @onnx_op("Slice")
 def slice_(ctx: NodeContext) -> Value:
+    return _static_or_dynamic(ctx, _static_slice, dynamic_slice.import_slice, 1, 2, 3, 4)
+
+
+def _static_slice(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    if has_runtime_operand(ctx, 1, 2, 3, 4):
-        return dynamic_slice.import_slice(ctx)
     starts = ctx.attr_or_input("starts", 1)
     ends = ctx.attr_or_input("ends", 2)
     axes = ctx.attr_or_input("axes", 3)
@@ -404,12 +435,19 @@ def pad_with(
     ctx: NodeContext, x: Value, before: list[int], after: list[int], mode: str, value: Value
 ) -> Value:
     """Pad each axis; negative amounts crop instead."""
-    for axis, (b, a) in enumerate(zip(before, after)):
-        left = x.shape[axis] + sym_min(b, 0) + sym_min(a, 0)
-        if not is_at_least(left, 0):
-            raise ValueError(f"pads {b} and {a} cut more than axis {axis} of {x.type} has")
-        x = ctx.slice_axis(x, axis, sym_max(-b, 0), left)
-    before, after = ([sym_max(n, 0) for n in side] for side in (before, after))
+    added = [[sym_max(n, 0) for n in side] for side in (before, after)]
+    extents = [n + b + a for n, b, a in zip(x.shape, before, after)]
+    left = [extent - b - a for extent, b, a in zip(extents, *added)]
+    late = mode == "constant" and not all(statically_known_true(ge, n, 0) for n in left)
+    if late:  # a run may cut elements of the padding, too
+        x, left = pad_with(ctx, x, *added, mode, value), extents
+    for axis, (b, n) in enumerate(zip(before, left)):
+        if not is_at_least(n, 0):
+            raise ValueError(f"pads {b} and {after[axis]} cut more than axis {axis} of x has")
+        x = ctx.slice_axis(x, axis, sym_max(-b, 0), n)
+    if late:
+        return x
+    before, after = added
     if not _has_padding(before, after):
         return x
     if mode != "constant" and any(
@@ -426,20 +464,6 @@ def pad_with(
         return x
     inputs = [x, ctx.reshape(value, ())] if mode == "constant" else [x]
     return ctx.emit("pad", inputs, before=tuple(before), after=tuple(after), mode=mode)
-
-
-@onnx_op("CenterCropPad")
-def center_crop_pad(ctx: NodeContext) -> Value:
-    x, requested = ctx.required(0), ctx.int_operand(1, "the shape")
-    rank = len(x.shape)
-    axes = [normalize_axis(a, rank) for a in ctx.attr("axes", list(range(rank)))]
-    before, after = [0] * rank, [0] * rank
-    for axis, n in zip(axes, requested):
-        extra = n - x.shape[axis]
-        # for an odd difference, the extra element is at the end, for padding and for cropping
-        before[axis] = extra // 2 if extra > 0 else ceil_div(extra, 2)
-        after[axis] = extra - before[axis]
-    return pad_with(ctx, x, before, after, "constant", ctx.like(0, x))
 
 
 @onnx_op("Trilu")

@@ -15,8 +15,8 @@ from .registry import onnx_op
 
 
 @onnx_op(
-    "CausalConvWithState", "LinearAttention", "MeanVarianceNormalization",
-    "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss",
+    "CausalConvWithState", "CenterCropPad", "LinearAttention",
+    "MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss",
 )  # fmt: skip
 @onnx_op("FlexAttention", domain="ai.onnx.preview")
 def standard_function(ctx: NodeContext) -> list[Value | None]:

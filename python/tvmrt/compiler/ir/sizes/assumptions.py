@@ -142,6 +142,12 @@ def _assume_sign(extent: Extent) -> bool | None:
     return answer if _assume(missing, words) else None  # type: ignore[arg-type]
 
 
+def assume_sign_before_run(extent: Extent) -> bool | None:
+    """Return the sign that is assumed of an extent at large sizes, but None if a run finds some of
+    them: it cannot choose another compilation any more."""
+    return known_sign(extent) if data_dependent_symbols(extent) else _assume_sign(extent)
+
+
 def known_sign(extent: Extent) -> bool | None:
     """Return whether the conditions that each run checks imply that an extent is negative, or that
     it is not; None if they imply neither."""
