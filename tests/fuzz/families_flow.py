@@ -170,6 +170,13 @@ def distinct(g: SizedGrowing, x: Tensor) -> None:
         g.add("Slice", [found, *(g.whole([each]) for each in (-1, -(2**63) + 1, 0, -1))])
 
 
+def one_more(g: SizedGrowing, x: Tensor, axis: int) -> str:
+    """Pad an axis, since onnxruntime runs no Scan of no step and joins no empty sequence."""
+    pads = [0] * (2 * x.rank)
+    pads[axis] = 1
+    return g.add("Pad", [x, g.whole(pads)])
+
+
 def body_of(nodes: list[NodeProto], ins: list, outs: list) -> GraphProto:
     """Return a graph; its inputs and outputs are pairs of name and element type."""
     infos = [[helper.make_tensor_value_info(n, kind, [] if n in ("i", "c", "go") else None)
@@ -203,9 +210,7 @@ def looped(g: SizedGrowing, x: Tensor) -> None:
 def scanned(g: SizedGrowing, x: Tensor) -> None:
     """Scan over an open axis and one element, with a sum as the state."""
     kind, axis = helper.np_dtype_to_tensor_dtype(x.dtype), open_axis(g, x)
-    pads = [0] * (2 * x.rank)
-    pads[axis] = 1  # onnxruntime does not run a Scan of no step
-    x = g.add("Pad", [x, g.whole(pads)])
+    x = one_more(g, x, axis)
     start = g.add("Mul", [g.add("ReduceSum", [x, g.whole([axis])], keepdims=0)] * 2)
     node = helper.make_node
     nodes = [node("Add", ["v", "e"], ["w"]), node("Tanh", ["w"], ["o"])]
@@ -219,6 +224,7 @@ def scanned(g: SizedGrowing, x: Tensor) -> None:
 def sequence(g: SizedGrowing, x: Tensor) -> None:
     """Split an open axis into a sequence, and join it or take a part."""
     axis = open_axis(g, x)
+    x = one_more(g, x, axis)
     part = g.const(np.array(g.random.choice([1, 2, 3]), np.int64))
     if g.chance(0.4):
         size = size_of(g, x, axis)

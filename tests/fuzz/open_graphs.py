@@ -110,7 +110,7 @@ def _is_of_the_standard(
     """Return True if each output is that of the reference evaluator or of onnxruntime, each of
     which deviates at some operators."""
     try:
-        standard = references.by_reference(model, feeds)
+        standard = references.by_standard(model, feeds)
     except Exception:  # its exceptions share no base class
         return False
     mixed = list(right)
@@ -126,7 +126,7 @@ def _differs_from_standard(
     """Return True if the reference evaluator gives other shapes than onnxruntime, which rounds
     sizes of windows that do not fit up to one."""
     try:
-        found = references.by_reference(model, feeds)
+        found = references.by_standard(model, feeds)
     except Exception:  # its exceptions share no base class
         return False
     return [each.shape for each in found] != [each.shape for each in right]
@@ -141,7 +141,7 @@ def _judged_by_standard(
         return "skipped", "only onnxruntime runs it"
     plain = with_plain_zeros(model)
     judges = [("the standard where onnxruntime fails", references.by_parts, model),
-              ("the standard", references.by_reference, model)]  # fmt: skip
+              ("the standard", references.by_standard, model)]  # fmt: skip
     undetermined = any(_is_undetermined(each, feeds, _refusal(each, feeds))
                        for each in (model, plain))  # fmt: skip
     if not undetermined:

@@ -206,7 +206,9 @@ def _static_reshape(ctx: NodeContext) -> Value:
             rest = infer_extent(
                 x, _match_symbols(x, requested[:inferred]) + requested[inferred + 1 :]
             )
-        if rest is None and symbols_of(x.shape, requested):
+        found = data_dependent_symbols([*x.shape, *others])
+        if (symbols_of(x.shape, requested) if rest is None else
+                found and prod(others) * rest != x.type.size):  # fmt: skip
             return dynamic_reshape.infer_in_run(ctx, x, requested, inferred)
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {requested}")
@@ -214,6 +216,8 @@ def _static_reshape(ctx: NodeContext) -> Value:
     shape = resolve_zero_extents(x.shape, requested, inferred) if copies else requested
     if shape == requested:
         return ctx.reshape(x, requested)
+    if not are_equal(prod(requested), x.type.size):
+        raise ValueError(f"{x.type} does not reshape to {requested}")
     whole = ctx.const(np.asarray(True))
     return ctx.emit("choice", [whole, x, x], shape=tuple(shape))
 

@@ -1,0 +1,62 @@
+"""Sizes that hosts need no bound of, compared with onnxruntime, also where nothing remains."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import tvmrt
+
+runtime = pytest.importorskip("onnxruntime")
+
+ONE, TEXT = "int64[1] one = {1}, int64[1] zero = {0}, int64[1] last = {-1}", "float[N, 3] x"
+CASES = {
+    "pads that cut elements of other pads": (TEXT, "int64[4] p = {3, 0, -2, 0}", "y = Pad(x, p)"),
+    "pads of an input": (f"{TEXT}, int64[4] p", ONE, "y = Pad(x, p)"),
+    "a shape of an input": (f"{TEXT}, int64[2] s", ONE, "y = Reshape(x, s)"),
+    "parts of two rows": (TEXT, f"int64 two = {{2}}, int64 end = {{-1}}, {ONE}",
+        """q = SplitToSequence(x, two)  e = SequenceAt(q, end)  j = ConcatFromSequence<axis = 0>(q)
+        y = Concat<axis = 0>(e, j)"""),
+    "two parts": (TEXT, f"int64[1] two = {{2}}, int64 end = {{-1}}, {ONE}",
+        """n = Shape<end = 1>(x)  a = Min(n, two)  b = Sub(n, a)  s = Concat<axis = 0>(a, b)
+        q = SplitToSequence(x, s)  y = SequenceAt(q, end)"""),
+    "slices to a place of either sign": (TEXT, f"int64[1] three = {{3}}, {ONE}",
+        """i = NonZero(x)  n = Shape<start = 1>(i)  m = Mod(n, three)  p = Sub(m, one)
+        f = Reshape(x, last)  y = Slice(f, last, p, zero, last)"""),
+    "no rows for none found": (TEXT, f"int64[1] five = {{5}}, {ONE}",
+        """i = NonZero(x)  n = Shape<start = 1>(i)  h = Div(n, five)  s = Concat<axis = 0>(h, last)
+        r = Expand(one, n)  u = Unsqueeze(r, zero)  y = Reshape(u, s)"""),
+    "regions of an empty picture": ("float[1, 1, N, M] x",
+        "float[1, 4] r = {-1.0, -1.0, 0.0, 0.0}, int64[1] b = {0}", "y = RoiAlign(x, r, b)"),
+    "samples of an empty picture": ("float[1, 1, N, M] x", "float[1, 1, 1, 2] g = {0.5, 2.0}",
+        'y = GridSample<padding_mode = "border">(x, g)'),
+    "unique elements of none": ("float[N, 1] x", "float[0] none = {}",
+        "u = Unique(none)  y = Mul(x, u)"),
+}  # fmt: skip
+INPUTS = {"p": np.array([1, 1, 0, -2]), "s": np.array([3, -1])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_equal_to_onnxruntime(name):
+    inputs, constants, nodes = CASES[name]
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 18]> g ({inputs}) => (float[K] y) <{constants}>'
+        f"{{ {nodes} }}"
+    )
+    model.graph.output[0].type.Clear()
+    session = runtime.InferenceSession(model.SerializeToString())
+    network, rng = tvmrt.load(model, cache=False), np.random.default_rng(5)
+    for size in (4, 1, 0, 3, 6):
+        shape = [each.dim_value or size for each in model.graph.input[0].type.tensor_type.shape.dim]
+        feeds = {"x": rng.integers(0, 3, shape).astype(np.float32)}
+        feeds |= {each.name: INPUTS[each.name] for each in model.graph.input[1:]}
+        try:
+            expected = session.run(None, feeds)[0]
+        except Exception:  # its exceptions share no base class
+            if "Sequence" not in nodes:  # it does not join empty sequences
+                with pytest.raises(ValueError):
+                    network(feeds)
+            continue
+        np.testing.assert_array_equal(network(feeds)["y"], expected)
