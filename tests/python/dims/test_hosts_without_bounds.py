@@ -60,3 +60,16 @@ def test_equal_to_onnxruntime(name):
                     network(feeds)
             continue
         np.testing.assert_array_equal(network(feeds)["y"], expected)
+
+
+@pytest.mark.slow
+def test_products_of_sizes_are_numbers_of_64_bits():
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N, 1] x) => (int64[K] y)'
+        "<int64 zero = {0}, int64[1] five = {5}> { s = Shape(x)  n = Gather(s, zero)  a = Mul(n, s)"
+        "b = Mul(a, s)  d = Sub(b, a)  e = Div(d, five)  y = Concat<axis = 0>(a, b, d, e) }"
+    )
+    session = runtime.InferenceSession(model.SerializeToString())
+    for size in (65537, 46341, 3):
+        x = np.zeros((size, 1), np.float32)
+        np.testing.assert_array_equal(tvmrt.load(model)(x), session.run(None, {"x": x})[0])

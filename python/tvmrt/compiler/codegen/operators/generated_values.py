@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.sizes import is_unbounded
 
 from ..c.formatting import call
 from ..c.writer import FunctionWriter, literal
@@ -15,7 +16,8 @@ class ExtentsLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         for i, value in enumerate(self.node.attrs["values"]):
-            f.line(f"{f.write()}[{i}] = {value};")
+            text = value.text(False, True) if is_unbounded(value) else value
+            f.line(f"{f.write()}[{i}] = {text};")
 
 
 @lowers("iota")

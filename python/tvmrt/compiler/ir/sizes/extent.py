@@ -85,7 +85,7 @@ class Symbol:
     def symbols(self) -> frozenset[Symbol]:
         return frozenset((self,))
 
-    def text(self, names: bool) -> str:
+    def text(self, names: bool, wide: bool = False) -> str:
         if names:
             return self.name
         if (printed := _printed.get()) is not None:
@@ -133,8 +133,8 @@ class Quotient(_Computed):
     def apply(self, number: Any) -> Any:
         return number // self.divisor
 
-    def text(self, names: bool) -> str:
-        return f"({self.number.text(names)} / {self.divisor})"
+    def text(self, names: bool, wide: bool = False) -> str:
+        return f"({self.number.text(names, wide)} / {self.divisor})"
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class MaxWithZero(_Computed):
     def weight(self) -> int:
         return 2 * self.number.weight  # C text has the number twice
 
-    def text(self, names: bool) -> str:
-        number = self.number.text(names)
+    def text(self, names: bool, wide: bool = False) -> str:
+        number = self.number.text(names, wide)
         return f"max({number}, 0)" if names else f"({number} > 0 ? {number} : 0)"
 
 
@@ -194,19 +194,20 @@ class Extent:
             self._symbols = frozenset().union(*(atom.symbols() for atom in atoms))
         return self._symbols
 
-    def text(self, names: bool = True) -> str:
-        """Return text with the network's names of the symbols, or a C expression."""
+    def text(self, names: bool = True, wide: bool = False) -> str:
+        """Return text with the network's names of the symbols, or a C expression. ``wide``: it is a
+        number, which may exceed C's int where the size of a tensor may not."""
         unit = denominator(self)
         if unit > 1:
             if not names:
                 raise ValueError(f"{self!r} is not an integer in C; round it")
             return f"({(self * unit).text()} / {unit})"  # type: ignore[union-attr]
         parts = []
-        wide = not names and any(_is_wide(atoms, k) for atoms, k in self.terms)
+        is_long = not names and (wide or any(_is_wide(atoms, k) for atoms, k in self.terms))
         # negative terms after positive ones, a number last: n + 1
         for atoms, k in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
-            words = [a.text(names) for a in atoms]
-            if wide and atoms:
+            words = [a.text(names, wide) for a in atoms]
+            if is_long and atoms:
                 words.insert(0, f"{abs(k)}LL")
             elif abs(k) != 1 or not words:
                 words.append(str(abs(k)))
