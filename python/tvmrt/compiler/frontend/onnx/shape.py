@@ -194,11 +194,6 @@ def _static_reshape(ctx: NodeContext) -> Value:
     if copies:
         requested = [x.shape[i] if n == 0 else n for i, n in enumerate(requested)]
     inferred = requested.index(-1) if -1 in requested else None
-    if (
-        data_dependent_symbols(requested)
-        and (found := dynamic_reshape.reshape_data_dependent(ctx, x, requested)) is not None
-    ):
-        return found
     if inferred is not None:
         others = [n for n in requested if n != -1]
         rest = infer_extent(x, others)
@@ -206,9 +201,9 @@ def _static_reshape(ctx: NodeContext) -> Value:
             rest = infer_extent(
                 x, _match_symbols(x, requested[:inferred]) + requested[inferred + 1 :]
             )
-        found = data_dependent_symbols([*x.shape, *others])
-        if (symbols_of(x.shape, requested) if rest is None else
-                found and prod(others) * rest != x.type.size):  # fmt: skip
+        found = symbols_of(others) and data_dependent_symbols([*x.shape, *others])
+        is_divided = found and rest is not None and prod(others) * rest != x.type.size
+        if is_divided or (rest is None and symbols_of(x.shape, requested)):
             return dynamic_reshape.infer_in_run(ctx, x, requested, inferred)
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {requested}")
