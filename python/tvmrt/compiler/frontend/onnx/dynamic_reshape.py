@@ -28,37 +28,22 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
+from .dynamic_slice import result_shape
 from .fixed_values import declare_result, unknown_operand
 from .tensor_expressions import TensorExpr, require
 
 
 def import_reshape(ctx: NodeContext) -> Value:
-    """Reshape the first operand to the run-time shape in the second one, of extents up to the
-    declared ones. Raises UnsupportedError if the result's rank or bounds are not declared."""
+    """Reshape the first operand to the run-time shape in the second one. Raises UnsupportedError if
+    its rank is unknown, or if memory is planned before a run and bounds are not declared."""
     x, operand = ctx.required(0), ctx.required(1)
-    declared = ctx.importer.declared_bounds(ctx.node.output[0])
-    if (
-        declared is None
-        and not ctx.importer.request.is_bounded
-        and isinstance(operand.type.size, int)
-    ):
-        declared = [INT_MAX] * operand.type.size
-    if declared is None:
-        raise unknown_operand(ctx, operand, f"shape (input 1, {operand.name})", declare_result())
-    if len(declared) != operand.type.size:
-        raise UnsupportedError(
-            f"the result is declared with rank {len(declared)}, but the shape "
-            f"operand has {operand.shape[0]} elements"
-        )
+    what, rank = f"shape (input 1, {operand.name})", operand.type.size
+    if not isinstance(rank, int):
+        raise unknown_operand(ctx, operand, what, declare_result())
     sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, operand))
-    shape = [
-        ctx.data_dependent_extent(sizes.at(d).value, 0, upper_bound(n), f"extent of axis {d}")
-        for d, n in enumerate(declared)
-    ]
-    return ctx.reshape(x, shape)
+    return ctx.reshape(x, result_shape(ctx, sizes, [None] * rank, operand, what))
 
 
 def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> TensorExpr:

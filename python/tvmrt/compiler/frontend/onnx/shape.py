@@ -83,11 +83,9 @@ def range_(ctx: NodeContext) -> Value:
         if ends is not None:
             return _range_of_extents(ctx, *ends)
         count = computed_sizes.range_length(ctx)
-        return (
-            dynamic_slice.import_range(ctx)
-            if count is None
-            else dynamic_slice.range_elements(ctx, count)
-        )
+        if count is None:
+            return dynamic_slice.import_range(ctx)
+        return dynamic_slice.range_elements(ctx, count)
     start, limit, delta = (
         ctx.constant_operand(i, name).reshape(()) for i, name in enumerate(names)
     )
@@ -198,9 +196,8 @@ def _static_reshape(ctx: NodeContext) -> Value:
         others = [n for n in requested if n != -1]
         rest = infer_extent(x, others)
         if rest is None:
-            rest = infer_extent(
-                x, _match_symbols(x, requested[:inferred]) + requested[inferred + 1 :]
-            )
+            matched = _match_symbols(x, requested[:inferred])
+            rest = infer_extent(x, matched + requested[inferred + 1 :])
         found = symbols_of(others) and data_dependent_symbols([*x.shape, *others])
         is_divided = found and rest is not None and prod(others) * rest != x.type.size
         if is_divided or (rest is None and symbols_of(x.shape, requested)):
