@@ -39,7 +39,6 @@ os.environ.setdefault("TVMRT_TARGET", "native")
 
 import comparison
 import families
-import families_flow
 import families_found
 import families_moves
 import families_nn
@@ -52,7 +51,7 @@ from findings import Findings
 
 import tvmrt
 
-FAMILIES = (families, families_moves, families_nn, families_open, families_found, families_flow)
+FAMILIES = (families, families_moves, families_nn, families_open, families_found)
 SECONDS = 120  # of one network
 MAX_BYTES = 8 << 30
 Runs = Sequence[tuple[dict[str, int], dict[str, np.ndarray]]]

@@ -92,7 +92,7 @@ def _changing_axis(
     if old is not None and (old.step, old.upper_bound) == (step, maximum):
         return old
     name = ctx.importer.dims.unique_name(f"{ctx.name}_extent")
-    symbol = ctx.importer.dims.declare_symbol(name, low, high, None)
+    symbol = ctx.importer.dims.declare_symbol(name, max(low, 0), high, None)
     return ChangingAxis(*position, symbol, first, step, maximum)
 
 
