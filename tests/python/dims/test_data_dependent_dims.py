@@ -345,9 +345,9 @@ def test_a_shape_for_other_elements_is_an_error(executor, tmp_path):
     network = loaded(library, tmp_path, executor)
     network.set_input("x", np.ones((3, 5), np.float32))
     wrong = [[3, 6], [20, 1], [-3, -5], [-1, 4], [-1, -1]]
-    for shape in wrong:
+    for shape, beyond in ((shape, "as many elements as x has") for shape in wrong):
         network.set_input("s", np.array(shape))
-        with pytest.raises(ValueError, match=r"sizes at which \(n \* 5\) is|expected 0 to [12]0"):
+        with pytest.raises(ValueError, match=f"{beyond}|expected 0 to [12]0"):
             network.run()
     network.set_input("s", np.array([1, 15]))
     with pytest.raises(ValueError, match="extent of axis 1 is 15, expected 0 to 10"):

@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.compiler.frontend.shapes import infer_extent
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import (
     INT_MAX,
@@ -20,6 +21,7 @@ from tvmrt.compiler.ir.sizes import (
     SymInt,
     all_sizes,
     bounds,
+    data_dependent_symbols,
     exact_quotient,
     extent_text,
     is_unbounded,
@@ -28,6 +30,7 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.sizes.assumptions import primitive_part
 
 from .context import NodeContext
 from .dynamic_slice import result_shape
@@ -43,7 +46,9 @@ def import_reshape(ctx: NodeContext) -> Value:
     if not isinstance(rank, int):
         raise unknown_operand(ctx, operand, what, declare_result())
     sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, operand))
-    return ctx.reshape(x, result_shape(ctx, sizes, [None] * rank, operand, what))
+    shape = result_shape(ctx, sizes, [None] * rank, operand, what)
+    found = reshape_data_dependent(ctx, x, shape)
+    return ctx.reshape(x, shape) if found is None else found
 
 
 def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> TensorExpr:
@@ -54,6 +59,35 @@ def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> Ten
         requested = requested.equals(0).where(requested.like(own), requested)
     others = requested.equals(-1).where(1, requested).reduce("reduce_prod")
     return requested.equals(-1).where(others.like(prod(x.shape)) / others, requested)
+
+
+def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymInt]) -> Value | None:
+    """Reshape x to a shape with data-dependent extents in place of extents of x, such as the two
+    equal sides of an image whose pixels are one axis of x. A run with a different size fails.
+
+    None if the extents are those of x itself, or if -1 cannot be inferred.
+    """
+    declared = [n for n in requested if n != -1]
+    shared = set(data_dependent_symbols(x.shape)) & set(data_dependent_symbols(declared))
+    if shared or infer_extent(x, declared) is not None:
+        return None
+    fixed = prod(n for n in x.shape if isinstance(n, int))
+    named = prod(n for n in declared if isinstance(n, int))
+    if -1 in requested and (not named or fixed % named or fixed == named):
+        return None
+    shape = [fixed // named if n == -1 else n for n in requested]
+    missing = prod(shape) - x.type.size
+    low, high = bounds(missing)
+    if not isinstance(missing, Extent) or not low <= 0 <= high:
+        return None
+    extents = ctx.integer_tensor(np.asarray(shape, object))
+    size = TensorExpr.from_integer(ctx, extents).reduce("reduce_prod").reshape(1)
+    as_many = f"results of as many elements as {x.name} has"
+    fits = require(size, [x.type.size], extents, "shape", as_many)
+    if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
+        for symbol in data_dependent_symbols(shape):
+            symbol.zeros.append(primitive_part(missing))
+    return ctx.emit("choice", [fits, x, x], shape=tuple(shape))
 
 
 def infer_in_run(ctx: NodeContext, x: Value, requested: Sequence[SymInt], axis: int) -> Value:

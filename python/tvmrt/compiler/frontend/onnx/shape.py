@@ -192,6 +192,11 @@ def _static_reshape(ctx: NodeContext) -> Value:
     if copies:
         requested = [x.shape[i] if n == 0 else n for i, n in enumerate(requested)]
     inferred = requested.index(-1) if -1 in requested else None
+    if (
+        data_dependent_symbols(requested)
+        and (found := dynamic_reshape.reshape_data_dependent(ctx, x, requested)) is not None
+    ):
+        return found
     if inferred is not None:
         others = [n for n in requested if n != -1]
         rest = infer_extent(x, others)
