@@ -24,9 +24,10 @@ from tvmrt.error import warn
 from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import option, options
 
-from . import blob, formats
+from . import blob, formats, import_stubs
 from .atomic import filling, replacing, scratch_folder
 from .blob import Tree
+from .dump import print_program
 from .summary import Summary, summarise
 from .toolchain import OWN_SUFFIX, build_library
 
@@ -100,8 +101,6 @@ class CompiledLibrary:
 
     def print_program(self) -> str:
         """Return the steps and their memory addresses as text."""
-        from .dump import print_program
-
         return print_program(self.program)
 
     def get_params(self) -> dict[str, np.ndarray]:
@@ -260,8 +259,6 @@ class CompiledLibrary:
         with replacing(path) as aside, scratch_folder() as folder:
             sources = self.write_sources(folder)
             if suffix != ".so":
-                from . import import_stubs
-
                 calls = folder / f"{self.sources.prefix}_calls.c"
                 calls.write_text(import_stubs.source())
                 sources.append(calls)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tvmrt import plugin
 from tvmrt.compiler import option_rules
+from tvmrt.compiler.calibration import GraphRunner
 from tvmrt.compiler.codegen.target import CROSS, Target, get_target
 from tvmrt.compiler.devices import Context
 from tvmrt.compiler.ir import Graph
@@ -16,13 +15,14 @@ from tvmrt.compiler.ir.reduced_precision import (
     WeightQuantization,
 )
 from tvmrt.compiler.ir.winograd import WinogradConversion
+from tvmrt.compiler.partition.layer_errors import LayerErrors
+from tvmrt.compiler.partition.precision import Reducer
 from tvmrt.compiler.request import Request
+from tvmrt.compiler.transform.quantize_weights import MIN_WEIGHTS, quantize_weights
+from tvmrt.compiler.transform.reduce_matmul_precision import reduce_matmul_precision
 from tvmrt.compiler.transform.winograd import to_winograd, to_winograd_within_limits
 from tvmrt.error import UnsupportedError, warn
 from tvmrt.option_syntax import option
-
-if TYPE_CHECKING:
-    from tvmrt.compiler.partition.precision import Reducer
 
 
 def apply_winograd(graph: Graph, request: Request, machine: Target) -> list[WinogradConversion]:
@@ -38,8 +38,6 @@ def apply_weight_quantization(graph: Graph, request: Request) -> list[WeightQuan
     """Quantise weights of layers on the CPU and report them."""
     if request.weights is None:
         return []
-    from tvmrt.compiler.transform.quantize_weights import MIN_WEIGHTS, quantize_weights
-
     rows = quantize_weights(graph, request.weights, request.max_error)
     if not rows:
         warn(
@@ -54,8 +52,6 @@ def mark_precision(graph: Graph, request: Request) -> list[ReducedPrecision]:
     precision = PRECISIONS.get(request.precision)
     if precision is None:
         return []
-    from tvmrt.compiler.transform.reduce_matmul_precision import reduce_matmul_precision
-
     if not request.calibration:
         rows = reduce_matmul_precision(graph, precision)
         if precision == INT8 and not rows:
@@ -67,9 +63,6 @@ def mark_precision(graph: Graph, request: Request) -> list[ReducedPrecision]:
                 f"{option('weights', 'int4')}{advice}"
             )
         return rows
-    from tvmrt.compiler.calibration import GraphRunner
-    from tvmrt.compiler.partition.layer_errors import LayerErrors
-
     run = GraphRunner(get_target("native"), None if request.target in CROSS else request.cc)
     measured = LayerErrors(request.calibration, run, precision)
     return reduce_matmul_precision(graph, precision, measured, request.max_error)
@@ -83,8 +76,5 @@ def make_reducer(request: Request, context: Context, machine: Target) -> Reducer
             f"{option('mixed_precision')} is measured on this machine, which does not have a "
             "board's devices"
         )
-    from tvmrt.compiler.calibration import GraphRunner
-    from tvmrt.compiler.partition.precision import Reducer
-
     run = GraphRunner(get_target("native"), None if machine.triple else request.cc)
     return Reducer(request.mixed_precision, request.max_error, request.calibration, run, context)

@@ -45,13 +45,11 @@ def symbols_of(*values: Any) -> set[Symbol]:
     pending = list(values)
     while pending:
         value = pending.pop()
-        if isinstance(value, (int, str)):  # most values
-            continue
         if isinstance(value, Extent):
             symbols |= value.symbols()
         elif isinstance(value, (tuple, list)):
             pending += value
-        elif isinstance(value, Mapping):
+        elif not isinstance(value, (int, str)) and isinstance(value, Mapping):  # slow
             pending += value.values()
     return symbols
 
