@@ -33,6 +33,19 @@ def test_an_interrupt_while_modules_load(capsys, monkeypatch):
     assert capsys.readouterr().err == "tvmrt: error: interrupted\n"
 
 
+def _has_ended(process: int) -> bool:
+    """Whether a process has ended; the system may take a moment to forget that of a parent that has
+    ended before."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminate", "interrupt"])
 def test_termination_removes_files_and_stops_compilers(digits, tmp_path, number):
     out, scratch, began = tmp_path / "out", tmp_path / "scratch", tmp_path / "began"
@@ -56,7 +69,6 @@ def test_termination_removes_files_and_stops_compilers(digits, tmp_path, number)
     message = process.communicate(timeout=300)[1]
     assert process.returncode == 128 + number
     assert message.strip() in ("tvmrt: error: terminated", "tvmrt: error: interrupted")
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(began.read_text()), 0)  # the compiler has ended, too
+    assert _has_ended(int(began.read_text()))  # the compiler, too
     assert list(out.iterdir()) == []
     assert list(scratch.iterdir()) == []

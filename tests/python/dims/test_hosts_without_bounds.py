@@ -55,7 +55,9 @@ def test_equal_to_onnxruntime(name):
         try:
             expected = session.run(None, feeds)[0]
         except Exception:  # its exceptions share no base class
-            if "Sequence" not in nodes:  # it does not join empty sequences
+            if "GridSample" in nodes:  # samples of nothing are 0
+                assert not network(feeds)["y"].any()
+            elif "Sequence" not in nodes:  # it does not join empty sequences
                 with pytest.raises(ValueError):
                     network(feeds)
             continue

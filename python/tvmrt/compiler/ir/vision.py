@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .contract import LIMIT, Contract, holds, let
 from .op import Op, register
-from .sizes.assumptions import is_at_least
 from .traits import Trait
 
 
@@ -23,7 +22,6 @@ class GridSample(Op):
         "padding: zeros|border|reflection (padding_mode), align_corners: bool",
         rules=[
             holds("grid has a place for each axis of S", lambda S, P: len(S) == P),
-            holds("x has pixels to sample", lambda S: all(is_at_least(n, 1) for n in S)),
             holds(
                 "volumes are not sampled by cubics", lambda S, mode: mode != "cubic" or len(S) == 2
             ),

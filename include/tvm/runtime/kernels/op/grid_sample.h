@@ -82,12 +82,14 @@ static inline void tvmrt_sample_cubic(float t, float weight[4]) {
   weight[3] = ((a * (u + 1.0f) - 5.0f * a) * (u + 1.0f) + 8.0f * a) * (u + 1.0f) - 4.0f * a;
 }
 
-/* Taps of coordinate `at`, -1 to 1, along an axis of n elements; NaN counts as -1. */
+/* Taps of coordinate `at`, -1 to 1, along an axis of n elements; NaN counts as -1. Samples of empty
+ * axes are 0. */
 static inline tvmrt_sample_taps tvmrt_sample_taps_at(const tvmrt_grid_sample_f32_layer* layer,
                                                      float at, int n) {
   const float low = layer->align_corners ? 0.0f : -0.5f, high = (float)(n - 1) - low;
   const float far = 1e8f;
-  tvmrt_sample_taps taps;
+  tvmrt_sample_taps taps = {1, {-1, 0, 0, 0}, {0.0f, 0.0f, 0.0f, 0.0f}};
+  if (n == 0) return taps;
   const float from_edge = at == at ? at + 1.0f : 0.0f;
   float x = layer->align_corners ? from_edge * 0.5f * (float)(n - 1)
                                  : (from_edge * (float)n - 1.0f) * 0.5f;
