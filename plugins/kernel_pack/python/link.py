@@ -53,8 +53,7 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
     # the network's own files have different names for everything: parse the header once for them
     own = [source for source, text in files.items() if _has_own_names(text)]
     with _LOCK, _Compiler(kernels) as compiler:
-        for each in contents:
-            compiler.compile({each.symbol: each.declaration()})
+        compiler.compile({each.symbol: each.declaration() for each in contents})
         for group in (own, *([source] for source in files if source not in own)):
             tiles: set[str] = set()
             texts = {}

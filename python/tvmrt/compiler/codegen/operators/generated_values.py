@@ -16,7 +16,7 @@ class ExtentsLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         for i, value in enumerate(self.node.attrs["values"]):
-            text = value.text(False, True) if is_unbounded(value) else value
+            text = value.text(names=False, wide=True) if is_unbounded(value) else value
             f.line(f"{f.write()}[{i}] = {text};")
 
 

@@ -30,6 +30,7 @@ from tvmrt.option_syntax import option
 from .bounded_loop import convert_appends, import_bounded_loop
 from .context import NodeContext
 from .dynamic_sizes import max_value
+from .import_state import Checkpoint
 from .legalize_types import retype
 from .loop_carried_shapes import (
     ChangingAxis,
@@ -62,7 +63,7 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     trip_count = limit[0] if limit else None
     lengths = ctx.importer.request.sequences
     max_lengths = [lengths[name] for name in ctx.node.output if lengths.get(name)]
-    count = len(ctx.importer.graph.nodes)
+    start = Checkpoint(ctx.importer)
     try:
         return _unroll_or_loop(
             ctx, trip_count, lambda: _unrolled_loop(ctx, trip_count), lambda: _loop(ctx)
@@ -70,7 +71,7 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     except (UnsupportedError, UndecidedExtent):
         if not max_lengths:
             raise
-        del ctx.importer.graph.nodes[count:]
+        start.undo()
         return import_bounded_loop(ctx, max(max_lengths))
 
 
@@ -105,14 +106,13 @@ def scan(ctx: NodeContext) -> list[Value | None]:
 def _unroll_or_loop(ctx: NodeContext, trip_count, unrolled, looped) -> list[Value | None]:
     """Unroll a loop with few iterations, or one that is unsupported as a loop operator but has a
     known trip count; else emit a loop operator."""
-    graph = ctx.importer.graph
     if isinstance(trip_count, int) and trip_count <= MAX_ALWAYS_UNROLLED:
         return unrolled()
-    count = len(graph.nodes)
+    start = Checkpoint(ctx.importer)
     try:
         return looped()
     except (UnsupportedError, UndecidedExtent):
-        del graph.nodes[count:]
+        start.undo()
         if not isinstance(trip_count, int) or trip_count > MAX_UNROLLED:
             raise
         return unrolled()

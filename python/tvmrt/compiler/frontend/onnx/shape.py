@@ -41,6 +41,7 @@ from .context import NodeContext
 from .dynamic_reshape import resolve_zero_extents
 from .dynamic_sizes import evaluate_extents, found_extents, has_runtime_operand, strip_cast
 from .elementwise import element_type
+from .import_state import Checkpoint
 from .registry import onnx_op
 from .sequence_values import OnnxValue
 from .tensor_expressions import TensorExpr, require
@@ -161,12 +162,12 @@ def _static_or_dynamic(
         return dynamic(ctx)
     if ctx.importer.request.is_bounded:
         return static(ctx)
-    count = len(ctx.importer.graph.nodes)
+    start = Checkpoint(ctx.importer)
     try:
         with deciding_by(assume_sign_before_run):
             return static(ctx)
     except UndecidedExtent:
-        del ctx.importer.graph.nodes[count:]
+        start.undo()
         return dynamic(ctx)
 
 
