@@ -55,7 +55,7 @@ def named_by_environment() -> str | None:
 
 def is_preferred() -> bool:
     """Return whether there is a C compiler and $TVMRT_COMPILE does not say what to use."""
-    is_open = os.environ.get(COMPILE_VARIABLE, "auto") == "auto"
+    is_open = os.environ.get(COMPILE_VARIABLE, "auto") in ("auto", "background")
     return is_open and bool(named_by_environment() or installed())
 
 

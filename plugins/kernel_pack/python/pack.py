@@ -65,9 +65,11 @@ def is_chosen() -> bool:
     Raises ValueError if $TVMRT_COMPILE has an unknown value.
     """
     choice = os.environ.get(toolchains.COMPILE_VARIABLE, "auto")
-    if choice not in ("auto", "never", "now"):
-        raise ValueError(f"{toolchains.COMPILE_VARIABLE} is {choice!r}; choose auto, never or now")
-    if choice != "auto":
+    if choice not in ("auto", "never", "now", "background"):
+        raise ValueError(
+            f"{toolchains.COMPILE_VARIABLE} is {choice!r}; choose auto, never, now or background"
+        )
+    if choice in ("never", "now"):
         return choice == "never"
     return not toolchains.is_preferred() and not why_missing()
 

@@ -281,7 +281,9 @@ def test_a_compiler_is_preferred(monkeypatch):
 
 def test_choices_that_are_errors(monkeypatch):
     monkeypatch.setenv("TVMRT_COMPILE", "later")
-    with pytest.raises(ValueError, match="TVMRT_COMPILE is 'later'; choose auto, never or now"):
+    with pytest.raises(
+        ValueError, match="TVMRT_COMPILE is 'later'; choose auto, never, now or background"
+    ):
         tvmrt.load(_mlp()[0], cache=False)
     # the digest of reproducible=True promises the bits of compiled code
     monkeypatch.setenv("TVMRT_COMPILE", "never")
@@ -303,3 +305,38 @@ def test_a_processor_without_avx2_is_refused(monkeypatch):
             pack.find_pack()
     finally:
         pack.find_pack.cache_clear()
+
+
+BACKGROUND = """
+import sys, time, warnings
+import numpy as np
+import tvmrt
+caught = []
+warnings.showwarning = lambda text, *rest: caught.append(str(text))
+forms = []
+while "compiled" not in forms and not caught and len(forms) < 600:
+    net = tvmrt.load(sys.argv[1])
+    net(*net.example_inputs().values())
+    forms.append(net.form)
+    time.sleep(0.2)
+print(forms[0], forms[-1], *caught)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("works", [True, False])
+def test_a_compiler_may_work_in_the_background(works, tmp_path):
+    """The first network answers at once; later ones are compiled, or a warning says why not."""
+    path = tmp_path / "net.onnx"
+    onnx.save(_mlp()[0], path)
+    variables = {"TVMRT_COMPILE": "background", "TVMRT_CACHE": str(tmp_path / "cache")}
+    variables |= {} if works else {"CC": "false"}
+    said = subprocess.run(
+        [sys.executable, "-c", BACKGROUND, path], env={**os.environ, **variables},
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    if works:
+        assert said == "kernel-pack compiled"
+    else:
+        assert said.startswith("kernel-pack kernel-pack ")
+        assert "could not be compiled in the background" in said and "false failed" in said

@@ -18,7 +18,7 @@ from tvmrt.compiler.converted import exact, is_exact, with_conversion
 from tvmrt.compiler.request import Request, make
 from tvmrt.error import CompileError, TvmrtWarning
 from tvmrt.file_suffix import suffix_of
-from tvmrt.network import cache_key, progress
+from tvmrt.network import background, cache_key, progress
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
 from tvmrt.network.default_inputs import DeclaredShapes, DefaultInputs, Shapes
 from tvmrt.network.loaded_library import open_library
@@ -241,6 +241,12 @@ def _loaded(source: _Source, requested: Request, store: Cache | None, key: str |
         except (OSError, ValueError):  # damaged, or removed by another process
             pass
         store.remove(key)
+    early = None if store is None else background.pack_request(requested)
+    if early is not None and store is not None and key is not None:
+        digest = cast(str, source.digest())
+        network = _loaded(source, early, store, cache_key.key_of(digest, early))
+        background.start(source.model, requested, store.folder, key, source.name)
+        return network
     with progress.shown(requested.progress, source.name) as report:
         return _compiled(source, replace(requested, progress=report), store, key)
 

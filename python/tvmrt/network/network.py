@@ -62,7 +62,7 @@ class Network:
     compiles, raise ValueError. No call is run in parts.
 
     Tensors of up to ``max_idle`` concurrent calls are kept. ``form`` is ``compiled``, or
-    ``kernel-pack`` if no C compiler was used.
+    ``kernel-pack`` if no C compiler was used; it stays what it is.
 
     Instances are created by ``tvmrt.load``.
     """
