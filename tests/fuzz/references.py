@@ -58,9 +58,25 @@ def _evaluated(model: onnx.ModelProto, feeds: Feeds, chosen: Mapping) -> list[np
 
 
 def by_standard(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
-    """Return the outputs of the evaluator, or of onnxruntime for operators of other domains."""
-    standard = {i: ["standard"] for i, n in enumerate(model.graph.node) if not n.domain}
-    return _evaluated(model, feeds, standard)
+    """Return the outputs of the evaluator, or of onnxruntime for operators that it lacks."""
+    nodes, lacking = model.graph.node, {""}
+    while True:
+        chosen = {i: ["standard"] for i, n in enumerate(nodes)
+                  if not n.domain and n.op_type not in lacking}  # fmt: skip
+        try:
+            return _evaluated(model, feeds, chosen)
+        except ValueError as problem:
+            name = re.search(r"No implementation for operator '([^']*)'", str(problem))
+            if not name or name[1] in lacking:
+                raise
+            lacking.add(name[1])
+
+
+def with_standard_slices(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
+    """Return the outputs of onnxruntime, with the evaluator's results of Slice: onnxruntime takes
+    the largest integer for the end of the axis also where steps are negative."""
+    nodes = enumerate(model.graph.node)
+    return _evaluated(model, feeds, {i: ["standard"] for i, n in nodes if n.op_type == "Slice"})
 
 
 def by_parts(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
@@ -94,6 +110,7 @@ def _session(data: bytes) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False  # a network may need much memory at one size
     return onnxruntime.InferenceSession(data, options)
 
 
