@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from tvmrt.compiler.ir.program import ALIGN_BYTES, Buffer, FoundSize, Program, RunPlan
 from tvmrt.compiler.ir.rounding import round_up
@@ -41,7 +42,9 @@ def plan_of_runs(
     phases = [phase(root.size) for root, _, _ in buffers]
     last = max(phase_of.values(), default=0)
     values = [v for step in program.steps for n in step.group.nodes for v in n.outputs]
-    sizes = {allocation_extent(v.type.size) for v in values} | {t.size for t in program.input_types}
+    # the terms of a product do not show the maximum of a factor
+    sizes = {prod(map(allocation_extent, v.shape)) for v in values}
+    sizes |= {t.size for t in program.input_types}
     checked = sizes - {allocation_extent(root.size) for root in roots}
     return RunPlan(
         buffers,

@@ -9,7 +9,7 @@ from typing import Any
 from tvmrt.error import UnsupportedSizes
 
 from .bounds import bounds, linear_terms
-from .extent import Extent, Symbol, SymInt, exact_quotient, is_unbounded
+from .extent import INT_MAX, Extent, Symbol, SymInt, exact_quotient, is_unbounded, sym_min
 from .undecided import UndecidedExtent
 
 EXPECTED_SIZE = 128  # of a dimension without a bound, for estimates
@@ -112,7 +112,8 @@ def allocation_extent(value: SymInt) -> SymInt:
     """Return an extent that is at least the given one for all values of its data-dependent symbols,
     for memory allocation. Those without a maximum remain: memory is allocated when a run has found
     them."""
-    for count in sorted(_counts(value), key=lambda s: s.name):
+    counts, highest = _counts(value), bounds(value)[1]
+    for count in sorted(counts, key=lambda s: s.name):
         maximum = _maximum(count)
         if maximum == count.extent or not isinstance(value, Extent):
             continue
@@ -124,6 +125,8 @@ def allocation_extent(value: SymInt) -> SymInt:
             value = value.substitute({count.name: count.low})
         else:  # each term by itself
             value = _largest(value, count, maximum, True)
+    if counts and highest < INT_MAX and is_unbounded(value):
+        value = sym_min(value, highest)  # the terms of a remainder do not show its maximum
     return value
 
 
