@@ -108,7 +108,7 @@ def _is_of_the_standard(
 ) -> bool:  # fmt: skip
     """Return True if each output is that of the reference evaluator or of onnxruntime, each of
     which deviates at some operators."""
-    for judge in (references.by_standard, references.with_standard_slices):
+    for judge in (references.by_standard, references.with_standard_indices):
         try:
             standard = judge(model, feeds)
         except Exception:  # its exceptions share no base class

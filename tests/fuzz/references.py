@@ -72,11 +72,12 @@ def by_standard(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
             lacking.add(name[1])
 
 
-def with_standard_slices(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
-    """Return the outputs of onnxruntime, with the evaluator's results of Slice: onnxruntime takes
-    the largest integer for the end of the axis also where steps are negative."""
-    nodes = enumerate(model.graph.node)
-    return _evaluated(model, feeds, {i: ["standard"] for i, n in nodes if n.op_type == "Slice"})
+def with_standard_indices(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
+    """Return the outputs of onnxruntime, with the evaluator's results of Slice and Resize.
+    onnxruntime takes the largest integer for the end of the axis also where steps are negative, and
+    computes coordinates in float32."""
+    nodes, operators = enumerate(model.graph.node), ("Slice", "Resize")
+    return _evaluated(model, feeds, {i: ["standard"] for i, n in nodes if n.op_type in operators})
 
 
 def by_parts(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
