@@ -56,7 +56,7 @@ def with_sizes(
             if isinstance(e, str)
         ]
         texts += [f"{', '.join(sizes)} of input {info.name}"] if sizes else []
-    return SizeConditionError(f"{text}; {'; '.join(texts)}")
+    return SizeConditionError("; ".join([text, *texts]))
 
 
 def _part(shape: Sequence[int], info: TensorInfo) -> str:

@@ -33,6 +33,31 @@ CASES = {
         'y = GridSample<padding_mode = "border">(x, g)'),
     "unique elements of none": ("float[N, 1] x", "float[0] none = {}",
         "u = Unique(none)  y = Mul(x, u)"),
+    "pads to a multiple of each third row": (TEXT, "int64 from = {0}, int64 by = {3}, "
+        f"int64[1] most = {{500}}, int64[1] four = {{4}}, {ONE}",
+        """n = Shape<end = 1>(x)  u = Add(n, one)  v = Min(u, most)  e = Min(n, v)
+        q = Squeeze(e, zero)  i = Range(from, q, by)  h = Gather(x, i)  k = Shape<end = 1>(h)
+        m = Mod(k, four)  d = Sub(four, m)  r = Mod(d, four)
+        p = Concat<axis = 0>(r, zero, zero, zero)  y = Pad(h, p)"""),
+    "sums of found elements from the end": (TEXT, f"int64 axis = {{1}}, {ONE}",
+        "i = NonZero(x)  y = CumSum<reverse = 1>(i, axis)"),
+    "one or two found elements or two others": (TEXT,
+        f"float[2] two = {{5.0, 6.0}}, int64[1] three = {{3}}, {ONE}",
+        """f = Reshape(x, last)  b = Cast<to = 9>(f)  c = Compress<axis = 0>(f, b)  n = Shape(c)
+        m = Mod(n, three)  d = Slice(c, zero, m)  g = Greater(d, two)  y = Where(g, two, d)"""),
+    "found elements and the first of them": (TEXT, ONE,
+        """f = Reshape(x, last)  b = Cast<to = 9>(f)  c = Compress<axis = 0>(f, b)  n = Shape(c)
+        m = Min(n, one)  d = Slice(c, zero, m)  y = Sub(d, c)"""),
+    "one found element as often as found": (TEXT, f"int64[1] two = {{2}}, {ONE}",
+        """f = Reshape(x, last)  b = Cast<to = 9>(f)  c = Compress<axis = 0>(f, b)  n = Shape(c)
+        m = Mod(n, two)  d = Slice(c, zero, m)  y = Expand(d, n)"""),
+    "rows of a rounded number": (TEXT, f"float[1] third = {{0.3}}, {ONE}",
+        """n = Shape<end = 1>(x)  f = Cast<to = 1>(n)  t = Mul(f, third)  c = Ceil(t)
+        k = Cast<to = 7>(c)  m = Max(k, one)  s = Concat<axis = 0>(m, last)  y = Reshape(x, s)"""),
+    "means of an empty picture": ("float[2, 3, N] x", ONE,
+        "y = AveragePool<kernel_shape = [2], pads = [1, 1]>(x)"),
+    "no columns of some rows": ("float[N, M] x", "int64[2, 1] i = {1, -2}",
+        "y = GatherND(x, i)"),
 }  # fmt: skip
 INPUTS = {"p": np.array([1, 1, 0, -2]), "s": np.array([3, -1])}
 
@@ -62,6 +87,18 @@ def test_equal_to_onnxruntime(name):
                     network(feeds)
             continue
         np.testing.assert_array_equal(network(feeds)["y"], expected)
+
+
+@pytest.mark.slow
+def test_memory_for_a_remainder_of_a_found_size():
+    """The product of the remainder's terms with another size exceeds the memory."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N] x) => (int64[A, B] y)'
+        "<int64[1] three = {3}, int64[1] one = {1}> { i = NonZero(x)  n = Shape<start = 1>(i)"
+        "m = Mod(n, three)  s = Concat<axis = 0>(m, one)  y = Expand(i, s) }"
+    )
+    found = tvmrt.load(model, cache=False)(np.ones(65537, np.float32))
+    assert found.shape == (65537 % 3, 65537)
 
 
 @pytest.mark.slow

@@ -51,7 +51,8 @@ class OperatorContext:
 
     def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
         """Add an IR node with one output, named after this operator."""
-        return self.builder.emit(op, inputs, self.name, **attrs)
+        (value,) = self.emit_many(op, inputs, **attrs)
+        return value
 
     def emit_many(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> list[Value]:
         """Add an IR node, named after this operator, and return all its outputs."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from tvmrt.compiler.ir import Builder, Trait, Value
+from tvmrt.compiler.ir.data_dependent_dims import SIZES_AT_WHICH
 from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     Extent,
@@ -264,7 +265,7 @@ class Dims:
         if same is not None:
             self._unified.add(name)
             vector = emit("reshape", [number], shape=(1,))
-            text = f"{extent_text(same)}, which node {reader} needs"
+            text = f"{SIZES_AT_WHICH}it is {extent_text(same)}, which node {reader} needs"
             emit("require", [vector] * 2, expected=(same,), where=f"'{node}', {what}", text=text)
             return same
         source = emit("count", [number], extent=name, what=what, low=low, high=high)

@@ -93,7 +93,7 @@ class CumulativeLowering(AxisLowering):
         function = f"tvmrt_cumulative_{kind}_{self.node.inputs[0].dtype.name}"
         starts = ["0", "0"]
         if attrs["reverse"]:
-            starts = [str(max(count - 1, 0) * s) for s in steps]
+            starts = [str(sym_max(count - 1, 0) * s) for s in steps]
             steps = [-s for s in steps]
 
         def body(names) -> None:

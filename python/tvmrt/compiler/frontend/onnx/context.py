@@ -12,9 +12,11 @@ from onnx import helper
 from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.ir import DTYPES, Builder, SourceType, Value
 from tvmrt.compiler.ir.low_bit_types import WIDER
+from tvmrt.compiler.ir.op import POINTWISE, get_op
 from tvmrt.compiler.ir.sizes import SymInt, as_extent, is_unbounded, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 
+from .dynamic_broadcast import broadcast_operands
 from .dynamic_sizes import evaluate_extents, is_computed, shape_operand
 from .fixed_values import unknown_operand
 from .import_state import ImportState
@@ -54,6 +56,12 @@ class NodeContext(OperatorContext):
     @property
     def op(self) -> str:
         return self.node.op_type
+
+    def emit_many(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> list[Value]:
+        """Add an IR node; operands are repeated to extents that a run finds."""
+        if get_op(op).kind == POINTWISE:
+            inputs = broadcast_operands(self, inputs)
+        return super().emit_many(op, inputs, **attrs)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute as int, float, str, list, or numpy array for tensors. A float default

@@ -15,6 +15,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import infer_extent
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.data_dependent_dims import SIZES_AT_WHICH
 from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     Extent,
@@ -73,7 +74,8 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
         return None
     fixed = prod(n for n in x.shape if isinstance(n, int))
     named = prod(n for n in declared if isinstance(n, int))
-    if -1 in requested and (not named or fixed % named or fixed == named):
+    is_inferred = ctx.importer.request.is_general or not named or fixed % named or fixed == named
+    if -1 in requested and is_inferred:
         return None
     shape = [fixed // named if n == -1 else n for n in requested]
     missing = prod(shape) - x.type.size
@@ -82,7 +84,7 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
         return None
     extents = ctx.integer_tensor(np.asarray(shape, object))
     size = TensorExpr.from_integer(ctx, extents).reduce("reduce_prod").reshape(1)
-    as_many = f"results of as many elements as {x.name} has"
+    as_many = f"{SIZES_AT_WHICH}results have as many elements as {x.name} has"
     fits = require(size, [x.type.size], extents, "shape", as_many)
     if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
         for symbol in data_dependent_symbols(shape):

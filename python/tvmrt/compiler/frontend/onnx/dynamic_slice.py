@@ -12,8 +12,6 @@ from tvmrt.compiler.ir.op import distinct_axes
 from tvmrt.compiler.ir.sizes import (
     INT_MAX,
     SymInt,
-    bounds,
-    data_dependent_symbols,
     lower_bound,
     symbols_of,
     upper_bound,
@@ -238,30 +236,3 @@ def range_elements(ctx: NodeContext, count: SymInt) -> Value:
     start, _, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     indices = ctx.cast(ctx.iota(count), start.dtype.name)
     return (TensorExpr(ctx, indices) * TensorExpr(ctx, delta) + TensorExpr(ctx, start)).value
-
-
-def unify_other_extents(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list[Value]:
-    """Return the parts of a concat with equal extents along the other axes. If some of these are
-    data-dependent, each run checks them."""
-    result = list(parts)
-    for d in range(len(parts[0].shape)):
-        extents = [part.shape[d] for part in parts]
-        extent = next((n for n in extents if not symbols_of(n)), None)
-        if d == axis or extent is None:
-            continue
-        for i, n in enumerate(extents):
-            low, high = bounds(n)
-            if symbols_of(n) and (data_dependent_symbols(n) or any(s.local for s in symbols_of(n))):
-                result[i] = (
-                    _require_extent(ctx, result[i], d, extent)
-                    if low <= extent <= high
-                    else result[i]
-                )
-    return result
-
-
-def _require_extent(ctx: NodeContext, x: Value, axis: int, extent: SymInt) -> Value:
-    number = TensorExpr(ctx, ctx.integer_tensor(np.asarray([x.shape[axis]], object)))
-    require(number, [extent], number.value, f"axis {axis}", f"{extent} elements")
-    shape = [extent if d == axis else n for d, n in enumerate(x.shape)]
-    return ctx.emit("take_at", [x, None, *map(ctx.iota, shape)])

@@ -49,6 +49,14 @@ class ImportRequest:
     is_bounded: bool = False
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
+    @property
+    def is_general(self) -> bool:
+        """Whether each dimension has one size, as in the variant for a run that failed an
+        assumption: sizes that a run finds are not assumed to be equal."""
+        declared = (self.dims or {}).values()
+        sizes = [n if isinstance(n, (tuple, list)) else (n, n) for n in declared]
+        return bool(sizes) and not self.is_bounded and all(low == high for low, high in sizes)
+
 
 class Declarations:
     """Types of the network's inputs by name, and declared shapes of its inner tensors."""

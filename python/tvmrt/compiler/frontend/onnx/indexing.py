@@ -118,7 +118,10 @@ def gather_elements(ctx: NodeContext) -> Value:
 
 @onnx_op("GatherND")
 def gather_nd(ctx: NodeContext) -> Value:
-    x, batch = ctx.required(0), ctx.attr("batch_dims", 0)
+    x, indices, batch = ctx.required(0), ctx.required(1), ctx.attr("batch_dims", 0)
+    slices = x.shape[batch + indices.shape[-1] :] if isinstance(indices.shape[-1], int) else ()
+    if 0 in slices:  # onnxruntime checks no index, since it reads no element
+        return ctx.expand(ctx.like(0, x), (*indices.shape[:-1], *slices))
     return ctx.emit("gather_nd", [x, _index_tuples(ctx, x, batch)], batch=batch)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tvmrt.compiler.ir import Value
@@ -38,8 +39,16 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
     return tuple(extents)
 
 
+def _check_elements(x: Value) -> None:
+    """Raise ValueError, in a run too, if images are empty: they have no maximum and no mean."""
+    elements = prod(x.shape[1:]) + sym_max(1 - x.shape[0], 0)
+    if not is_at_least(elements, 1) and elements == 0:
+        raise ValueError(f"the images of {x.type} have no elements")
+
+
 def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
     """Return the input and the attributes shared by all pools."""
+    _check_elements(x)
     kernel = window_ints(ctx, "kernel_shape", len(x.shape) - 2, 0)
     pads = ctx.attr("pads") or ()
     if any(pad >= k for pad, k in zip(pads, kernel * 2)):
@@ -94,6 +103,7 @@ def lp_pool(ctx: NodeContext) -> Value:
 
 
 def _reduce_image(ctx: NodeContext, op: str, x: Value) -> Value:
+    _check_elements(x)
     return ctx.emit(op, [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
 
 

@@ -38,13 +38,13 @@ from tvmrt.error import UnsupportedError
 from . import computed_sizes, dynamic_reshape, dynamic_slice
 from .alternatives import squeeze_dynamic
 from .context import NodeContext
+from .dynamic_broadcast import common_extent, repeat
 from .dynamic_reshape import resolve_zero_extents
 from .dynamic_sizes import evaluate_extents, found_extents, has_runtime_operand, strip_cast
 from .elementwise import element_type
 from .import_state import Checkpoint
 from .registry import onnx_op
 from .sequence_values import OnnxValue
-from .tensor_expressions import TensorExpr, require
 from .tensors import array_of, constant_tensor
 
 
@@ -223,8 +223,9 @@ def _static_reshape(ctx: NodeContext) -> Value:
 def _match_symbols(x: Value, requested: Sequence[SymInt]) -> list[SymInt]:
     """Replace symbolic extents by those of x if both are symbolic. Each run checks that they are
     equal: exporters may give a mask's batch another name than the words' batch."""
+    own = symbols_of(*x.shape)  # an extent computed from another axis of x rarely is this one
     pairs = list(zip_longest(requested, x.shape[: len(requested)], fillvalue=0))
-    return [m if symbols_of(n) and symbols_of(m) and are_equal(n, m) else n for n, m in pairs]
+    return [m if symbols_of(n) - own and symbols_of(m) and are_equal(n, m) else n for n, m in pairs]
 
 
 @onnx_op("Flatten")
@@ -307,18 +308,10 @@ def space_to_depth(ctx: NodeContext) -> Value:
 def expand(ctx: NodeContext) -> Value:
     x, requested = ctx.required(0), ctx.list_operand(1, "the shape")
     for d in range(-min(len(requested), len(x.shape)), 0):
-        if isinstance(x.shape[d], int) and x.shape[d] != 1 and data_dependent_symbols(requested[d]):
-            requested[d] = _kept_extent(ctx, x.shape[d], requested[d])
+        common = common_extent(ctx, (x.shape[d], requested[d]))
+        if common is not None:
+            requested[d], x = common, repeat(ctx, x, d, common)
     return ctx.expand(x, broadcast(x.shape, tuple(requested)))
-
-
-def _kept_extent(ctx: NodeContext, extent: int, requested: SymInt) -> int:
-    """Return an extent that Expand keeps; a run that requests another one than it or 1 ends with
-    an error."""
-    size = TensorExpr(ctx, ctx.integer_tensor(np.asarray([requested], object)))
-    fits = size.equals(extent).logical_or(size.equals(1)).cast("int64")
-    require(fits, [1], size.value, "shape", f"1 or {extent} elements")
-    return extent
 
 
 @onnx_op("Tile")
@@ -348,8 +341,6 @@ def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     _check_parts(ctx, parts)
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
-    if len({len(p.shape) for p in parts}) == 1:
-        parts = dynamic_slice.unify_other_extents(ctx, parts, axis)
     for part in parts:
         if part.producer is None:
             note_concatenated(part.shape[axis])
@@ -438,18 +429,25 @@ def pad_with(
 ) -> Value:
     """Pad each axis; negative amounts crop instead."""
     added = [[sym_max(n, 0) for n in side] for side in (before, after)]
-    extents = [n + b + a for n, b, a in zip(x.shape, before, after)]
-    left = [extent - b - a for extent, b, a in zip(extents, *added)]
+    cut = [[sym_max(-n, 0) for n in side] for side in (before, after)]
+    left = [n - b - a for n, b, a in zip(x.shape, *cut)]
     late = mode == "constant" and not all(statically_known_true(ge, n, 0) for n in left)
     if late:  # a run may cut elements of the padding, too
-        x, left = pad_with(ctx, x, *added, mode, value), extents
-    for axis, (b, n) in enumerate(zip(before, left)):
+        left = [n + b + a for n, b, a in zip(x.shape, before, after)]
+        x = _added_padding(ctx, x, *added, mode, value)
+    for axis, (b, n) in enumerate(zip(cut[0], left)):
         if not is_at_least(n, 0):
-            raise ValueError(f"pads {b} and {after[axis]} cut more than axis {axis} of x has")
-        x = ctx.slice_axis(x, axis, sym_max(-b, 0), n)
-    if late:
-        return x
-    before, after = added
+            raise ValueError(
+                f"pads {before[axis]} and {after[axis]} cut more than axis {axis} of x has"
+            )
+        x = ctx.slice_axis(x, axis, b, n)
+    return x if late else _added_padding(ctx, x, *added, mode, value)
+
+
+def _added_padding(
+    ctx: NodeContext, x: Value, before: list[SymInt], after: list[SymInt], mode: str, value: Value
+) -> Value:
+    """Pad each axis by amounts that are 0 or more."""
     if not _has_padding(before, after):
         return x
     if mode != "constant" and any(
