@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.sizes import (
-    SymInt,
-    data_dependent_symbols,
-    extent_text,
-    lower_bound,
-    sym_max,
-)
+from tvmrt.compiler.ir.sizes import SymInt, data_dependent_symbols, lower_bound, sym_max
 
 from .tensor_expressions import TensorExpr, require
 
@@ -35,7 +29,7 @@ def broadcast_operands(ctx: NodeContext, operands: Sequence[Value | None]) -> li
 def common_extent(ctx: NodeContext, extents: Collection[SymInt]) -> SymInt | None:
     """Return the extent to which others broadcast, and let each run check that they do. None if
     no run finds them, or if they are assumed to be equal."""
-    several = sorted({*extents} - {1}, key=extent_text)
+    several = sorted({*extents} - {1}, key=repr)
     certain = [n for n in several if isinstance(n, int) or lower_bound(n) > 1]
     if (
         len(several) < 2
@@ -44,16 +38,18 @@ def common_extent(ctx: NodeContext, extents: Collection[SymInt]) -> SymInt | Non
         or not (certain or ctx.importer.request.is_general)
     ):
         return None
-    size = TensorExpr(ctx, ctx.integer_tensor(np.asarray(several, object)))
     if certain:
         common = certain[0]
     else:
+        size = TensorExpr(ctx, ctx.integer_tensor(np.asarray(several, object)))
         each = [size.at(i) for i in range(len(several))]
         found = reduce(lambda a, b: a.equals(1).where(b, a), each)
         most = reduce(sym_max, several)
-        common = ctx.data_dependent_extent(found.value, 0, most, "the common extent")
+        common = ctx.data_dependent_extent(found.value, 0, most, "common size")
+    others = [n for n in several if n != common]
+    size = TensorExpr(ctx, ctx.integer_tensor(np.asarray(others, object)))
     fits = size.equals(common).logical_or(size.equals(1)).cast("int64")
-    require(fits, [1] * len(several), size.value, "operands", "extents that are equal or 1")
+    require(fits, [1] * len(others), size.value, "shape", f"1 or {common!r} elements")
     return common
 
 

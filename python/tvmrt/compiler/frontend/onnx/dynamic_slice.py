@@ -132,15 +132,17 @@ def import_slice(ctx: NodeContext) -> Value:
     return ctx.emit("take_at", [x, None, *(p.value for p in indices)])
 
 
-def restrict_to_one_element(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
-    """Restrict axes to one element; runs with more elements along one of them end with an error."""
-    for axis in axes:
-        extent = x.shape[axis]
-        if symbols_of(extent) and lower_bound(extent) <= 1 <= upper_bound(extent):
-            number = TensorExpr(ctx, ctx.integer_tensor(np.asarray([extent], object)))
-            require(number, [1], number.value, f"axis {axis}", "[1]")
-            x = ctx.slice_axis(x, axis, 0, 1)
-    return x
+def restrict(ctx: NodeContext, x: Value, axis: int, extent: int) -> Value:
+    """Restrict an axis to an extent; runs with another extent of it end with an error."""
+    n = x.shape[axis]
+    if not symbols_of(n) or not lower_bound(n) <= extent <= upper_bound(n):
+        return x
+    number = TensorExpr(ctx, ctx.integer_tensor(np.asarray([n], object)))
+    require(number, [extent], number.value, f"axis {axis}", f"[{extent}]")
+    if lower_bound(n) == extent:
+        return ctx.slice_axis(x, axis, 0, extent)
+    shape = [extent if d == axis else m for d, m in enumerate(x.shape)]
+    return ctx.emit("take_at", [x, None, *map(ctx.iota, shape)])
 
 
 def _other_axes(axes: Value | None, count: SymInt, rank: int) -> set[int]:

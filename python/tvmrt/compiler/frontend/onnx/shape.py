@@ -250,7 +250,8 @@ def squeeze(ctx: NodeContext) -> OnnxValue:
         return squeeze_dynamic(ctx, rest, dynamic_axes)
     axes = [normalize_axis(a, len(x.shape)) for a in axes]
     if ctx.builder.guard is not None:
-        x = dynamic_slice.restrict_to_one_element(ctx, x, axes)
+        for axis in axes:
+            x = dynamic_slice.restrict(ctx, x, axis, 1)
     if not all(are_equal(x.shape[a], 1) for a in axes):
         raise ContractError(f"axes {axes} of {x.type} do not all have extent 1")
     return ctx.reshape(x, [n for d, n in enumerate(x.shape) if d not in axes])
@@ -341,6 +342,11 @@ def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     _check_parts(ctx, parts)
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
+    for d, extents in enumerate(zip(*(p.shape for p in parts))):
+        known = [n for n in extents if isinstance(n, int)]
+        is_assumed = ctx.builder.guard is None and not any(s.local for s in symbols_of(*extents))
+        if d != axis and known and not is_assumed:
+            parts = [dynamic_slice.restrict(ctx, p, d, known[0]) for p in parts]
     for part in parts:
         if part.producer is None:
             note_concatenated(part.shape[axis])
