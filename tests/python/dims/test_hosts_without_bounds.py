@@ -56,6 +56,7 @@ CASES = {
         k = Cast<to = 7>(c)  m = Max(k, one)  s = Concat<axis = 0>(m, last)  y = Reshape(x, s)"""),
     "means of an empty picture": ("float[2, 3, N] x", ONE,
         "y = AveragePool<kernel_shape = [2], pads = [1, 1]>(x)"),
+    "the least of no elements": ("float[M, N] x", ONE, "y = ArgMin<axis = 1, keepdims = 0>(x)"),
     "no columns of some rows": ("float[N, M] x", "int64[2, 1] i = {1, -2}",
         "y = GatherND(x, i)"),
 }  # fmt: skip

@@ -188,7 +188,7 @@ class ArgReduce(Op):
         "x: computed[*S] -> y: int64[*Y]",
         "axis: axis of x, keepdims: bool, select_last: bool (select_last_index)",
         rules=[
-            holds("axis has an element", lambda S, axis: S[axis] > 0),
+            holds("axis has an element", lambda S, axis: S.count(0) > 1 or S[axis] > 0),
             let(
                 "*Y",
                 "S without axis, or with 1 in its place",
