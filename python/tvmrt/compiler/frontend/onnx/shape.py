@@ -343,10 +343,11 @@ def concat(ctx: NodeContext) -> Value:
     _check_parts(ctx, parts)
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
     for d, extents in enumerate(zip(*(p.shape for p in parts))):
-        known = [n for n in extents if isinstance(n, int)]
-        is_assumed = ctx.builder.guard is None and not any(s.local for s in symbols_of(*extents))
-        if d != axis and known and not is_assumed:
-            parts = [dynamic_slice.restrict(ctx, p, d, known[0]) for p in parts]
+        known = next((n for n in extents if isinstance(n, int)), None)
+        found = [any(s.source is not None or s.local for s in symbols_of(n)) for n in extents]
+        if d != axis and known is not None:
+            pairs = zip(parts, found)
+            parts = [dynamic_slice.restrict(ctx, p, d, known) if f else p for p, f in pairs]
     for part in parts:
         if part.producer is None:
             note_concatenated(part.shape[axis])
