@@ -66,9 +66,13 @@ class Watched:
 
 
 def violations(page: Any) -> list[str]:
-    """Return the findings of axe of serious and critical kind, with the elements."""
+    """Return the findings of axe of serious and critical kind, with the elements.
+
+    axe judges no text on a gradient, so that elements have their plain background here.
+    """
     axe = pytest.importorskip("axe_core_python.sync_playwright")
-    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
+    plain = "transition: none !important; animation: none !important;"
+    page.add_style_tag(content=f"* {{ {plain} background-image: none !important; }}")
     return [
         f"{found['id']}: {node['target']}: {node.get('failureSummary', '')}"
         for found in axe.Axe().run(page)["violations"]
