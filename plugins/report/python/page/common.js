@@ -43,6 +43,8 @@ const work = (n) => scaled(n, ["", "K", "M", "G", "T"], 1000);
 const rate = (amount, time) => (time && amount ? amount / time / 1e9 : null);
 const giga = (x) => (x == null ? "–" : x.toFixed(x < 10 ? 2 : x < 100 ? 1 : 0));
 const colourOf = (kind) => `var(--${kind})`;
+const overlap = (a, b) =>
+  a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 
 // Legend of the colours of the kinds that the network has.
 function kindsLegend() {

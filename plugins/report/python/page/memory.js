@@ -56,36 +56,27 @@ function tensorBox(row, across, down, short) {
 }
 
 // The tensor's name if it fits, horizontally or vertically; otherwise the operator's number.
-const LETTER = 6.3;
+const LETTER = 6.9;
 function tensorLabel(row, { x, y, width, height }, number, name) {
   const down = height > width && width >= 14,
     room = Math.floor(((down ? height : width) - 10) / LETTER);
   const least = Math.min(name.length, 10);
   const label = room >= least ? shorten(name, room) : number === undefined ? "" : `#${number}`;
-  const long = label.length * LETTER + 6,
-    two = !down && height > 28 && room >= 10;
+  const two = !down && height > 28 && room >= 10 ? bytes(row.size) : "";
+  const long = Math.max(label.length, two.length) * LETTER + 6,
+    left = down ? x + width / 2 - 7 : x;
   const place = down
-    ? { left: x, right: x + 14, top: y, bottom: y + long }
-    : { left: x, right: x + long, top: y, bottom: y + (two ? 26 : 13) };
+    ? { left, right: left + 14, top: y, bottom: y + long }
+    : { left, right: left + long, top: y, bottom: y + (two ? 26 : 13) };
   const fits = label && (down ? height : width) >= long && (down ? width : height) >= 13;
-  if (
-    !fits ||
-    labels.some(
-      (l) =>
-        place.left < l.right &&
-        l.left < place.right &&
-        place.top < l.bottom &&
-        l.top < place.bottom,
-    )
-  )
-    return [];
+  if (!fits || labels.some((other) => overlap(place, other))) return [];
   labels.push(place);
   if (down) {
     const transform = `translate(${x + width / 2 - 4},${y + 5}) rotate(90)`;
     return [draw("text", { class: "name", transform }, label)];
   }
   const texts = [draw("text", { class: "name", x: x + 5, y: y + 12 }, label)];
-  if (two) texts.push(draw("text", { class: "name", x: x + 5, y: y + 25 }, bytes(row.size)));
+  if (two) texts.push(draw("text", { class: "name", x: x + 5, y: y + 25 }, two));
   return texts;
 }
 let boxesOf = [],

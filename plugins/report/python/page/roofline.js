@@ -54,20 +54,22 @@ function rooflineAxes({ low, high, begin, end, x, y }, room) {
 
 const radius = (o) => 3 + (22 * Math.sqrt(share(o))) / 1.6;
 
-// A text under a sloping roof, from `begin` to `end` operations for each byte, where no circle is.
-function rooflineLabel(text, speed, begin, end, points, { x, y }) {
-  const places = [0.5, 0.3, 0.7, 0.1, 0.9].map((part) => {
+// Places for a text under a sloping roof, from `begin` to `end` operations for each byte.
+function placesUnder(speed, begin, end, { x, y }) {
+  return [0.5, 0.3, 0.7, 0.1, 0.9].map((part) => {
     const per = begin * (end / begin) ** part;
     return { x: x(per) + 8, y: y(per * speed) + 14 };
   });
-  const isFree = (place) =>
-    points.every((p) => {
-      const across = x(p.per) - place.x,
-        down = y(p.speed) - place.y,
-        r = radius(p.o);
-      return across < -r || across > 6.5 * text.length + r || down < -12 - r || down > 4 + r;
-    });
-  return draw("text", { class: "over", ...(places.find(isFree) || places[0]) }, text);
+}
+
+// A text at the first place inside of the chart where nothing else is; its box is then taken, too.
+function rooflineLabel(text, places, taken, room) {
+  const box = ({ x, y }) => ({ left: x, right: x + 6.5 * text.length, top: y - 12, bottom: y + 4 });
+  const isFree = (place) => !taken.some((other) => overlap(other, box(place)));
+  const inside = places.filter((place) => box(place).right <= room);
+  const place = inside.find(isFree) || inside[0] || places[0];
+  taken.push(box(place));
+  return draw("text", { class: "over", ...place }, text);
 }
 
 function rooflinePoint({ o, i, speed, per }, { x, y }) {
@@ -107,6 +109,14 @@ function roofline() {
   const roof = (speed) =>
     `M${x(start(speed))},${y(Math.min(flops, start(speed) * speed))}` +
     `L${x(ridge(speed))},${y(flops)}H${room - GAP}`;
+  const under = (speed) =>
+    ridge(speed) > start(speed) ? placesUnder(speed, start(speed), ridge(speed), scales) : [];
+  const right = room - GAP - 6.5 * `best seen: ${best}`.length,
+    above = [6, 22].map((up) => ({ x: right, y: y(flops) - up }));
+  const taken = points.map((p) => {
+    const [across, down, r] = [x(p.per), y(p.speed), radius(p.o)];
+    return { left: across - r, right: across + r, top: down - r, bottom: down + r };
+  });
   const chart = draw(
     "svg",
     { width: room, height: TALL, role: "img", "aria-label": label },
@@ -114,19 +124,13 @@ function roofline() {
     draw("path", { class: "roof cache", d: roof(cached) }),
     draw("path", { class: "roof", d: roof(stream) }),
     ...points.map((point) => rooflinePoint(point, scales)),
-    draw(
-      "text",
-      { class: "over", x: room - GAP - 2, y: y(flops) - 6, "text-anchor": "end" },
-      `best seen: ${best}`,
-    ),
     ...[
-      [cached, `copy in a cache: ${inCache}`],
-      [stream, `copy in memory: ${inMemory}`],
+      [`best seen: ${best}`, above],
+      [`copy in a cache: ${inCache}`, under(cached)],
+      [`copy in memory: ${inMemory}`, under(stream)],
     ]
-      .filter(([speed]) => ridge(speed) > start(speed))
-      .map(([speed, text]) =>
-        rooflineLabel(text, speed, start(speed), ridge(speed), points, scales),
-      ),
+      .filter(([, places]) => places.length)
+      .map(([text, places]) => rooflineLabel(text, places, taken, room)),
   );
   const place = { class: "chart scroll", tabindex: "0", role: "region", "aria-label": "Roofline" };
   at("roofline").append(make("div", { ...place, style: "margin-bottom:.8rem" }, chart));
