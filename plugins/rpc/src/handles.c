@@ -1,20 +1,19 @@
-/* Handle table of a session.
+/* Handle table of a session: the objects that a client uses, and the memory that it may write to.
  *
- * A handle is the index of a slot plus one, so 0 is never a handle and means NULL. Slots have
- * objects, which the table retains, or memory, which it frees with the session. The table belongs
- * to one session, which one thread serves. */
-#include "handles.h"
-
+ * A handle is the index of a place plus one, so 0 is never a handle and means NULL. Places have
+ * objects, which the table retains, or memory, which it frees with the session. Clients name memory
+ * by its address. The table belongs to one session, which one thread serves. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sdk/tensors.h"
 #include "sdk/values.h"
+#include "wire.h"
 
 enum { FREE = -1 };
 
-/* Reuse the first free slot; *out is filled and cleared. */
-static int new_slot(tvmrt_rpc_handles* all, int code, tvmrt_rpc_handle** out) {
+/* Reuse the first free place; *out is filled and cleared. */
+static int new_place(remote_handles* all, int code, remote_handle** out) {
   size_t i = all->first_free;
   while (i < all->count && all->items[i].code != FREE) ++i;
   if (i == all->count) {
@@ -30,125 +29,133 @@ static int new_slot(tvmrt_rpc_handles* all, int code, tvmrt_rpc_handle** out) {
   return 0;
 }
 
-/* The memory of an NDArray is recorded, since the client may copy to and from it. */
-int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned, uint64_t* out) {
-  tvmrt_rpc_handle* h;
-  *out = 0;
-  if (new_slot(all, code, &h) != 0) {
-    tvmrt__release(owned);
-    return -1;
-  }
-  h->object = owned;
+/* The memory of an array is recorded, since the client may copy to and from it. */
+tvm_crt_error_t tvmrt__remote_add_handle(remote_handles* all, int code, void* object,
+                                         uint64_t* out) {
+  const TVMValue value = {.v_handle = object};
+  remote_handle* h;
+  if (new_place(all, code, &h) != 0) return kTvmErrorPlatformNoMemory;
+  h->object = tvmrt__value_object(&value, code);
+  tvmrt__retain(h->object);
   if (code == kTVMNDArrayHandle) {
-    const DLTensor* t = &((tvmrt_ndarray*)(void*)owned)->dl;
-    h->data = (uintptr_t)tvmrt__tensor_data(t);
+    const DLTensor* t = object;
+    h->address = (uintptr_t)tvmrt__tensor_data(t);
     h->device = t->device;
     /* a tensor whose size overflows has no bytes that a copy may touch */
     if (tvmrt__tensor_bytes(t, &h->bytes) != 0) h->bytes = 0;
   }
   *out = (uint64_t)(h - all->items) + 1;
-  return 0;
+  return kTvmErrorNoError;
 }
 
-/* Slots of memory have no object, so no handle names them. */
-static int slot_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) {
-  if (number == 0 || number > all->count || all->items[number - 1].object == NULL) {
-    return tvmrt__fail_value("there is no handle %llu in this session; it may have been freed.",
-                             (unsigned long long)number);
+/* The place of a handle; NULL with the error text set. Places of memory have no object, so no handle
+ * names them. */
+static remote_handle* place_of(const remote_handles* all, uint64_t handle) {
+  if (handle != 0 && handle <= all->count && all->items[handle - 1].object != NULL) {
+    return &all->items[handle - 1];
   }
-  *out = (size_t)(number - 1);
-  return 0;
+  (void)tvmrt__fail_value("there is no handle %llu in this session; it may have been freed.",
+                          (unsigned long long)handle);
+  return NULL;
 }
 
 /* *out is borrowed; its type is checked against `code`. */
-int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int code,
-                            tvmrt_object** out) {
-  size_t i = 0;
-  TVMRT_RETURN_IF_ERROR(slot_of(all, number, &i));
-  if (all->items[i].code != code) {
-    return tvmrt__fail_type("handle %llu is %s, not %s.", (unsigned long long)number,
-                            tvmrt__code_name(all->items[i].code), tvmrt__code_name(code));
+tvm_crt_error_t tvmrt__remote_find_handle(const remote_handles* all, int code, uint64_t handle,
+                                          void** out) {
+  const remote_handle* h = place_of(all, handle);
+  if (h != NULL && h->code != code) {
+    tvmrt__set_type_error("handle %llu is %s, not %s.", (unsigned long long)handle,
+                          tvmrt__code_name(h->code), tvmrt__code_name(code));
+    h = NULL;
   }
-  *out = all->items[i].object;
-  return 0;
+  *out = h == NULL ? NULL : h->object;
+  return h == NULL ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
 }
 
-static void clear(tvmrt_rpc_handles* all, size_t i) {
-  all->items[i].code = FREE;
-  all->items[i].object = NULL;
+static void clear(remote_handles* all, remote_handle* h) {
+  const size_t i = (size_t)(h - all->items);
+  h->code = FREE;
+  h->object = NULL;
   if (i < all->first_free) all->first_free = i;
 }
 
-/* The slot is freed before the object, since its destructor may use the table. */
-int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number) {
-  size_t i = 0;
-  tvmrt_object* object;
-  TVMRT_RETURN_IF_ERROR(slot_of(all, number, &i));
-  object = all->items[i].object;
-  clear(all, i);
+/* The place is freed before the object, since its destructor may use the table. */
+tvm_crt_error_t tvmrt__remote_drop_handle(remote_handles* all, uint64_t handle) {
+  remote_handle* h = place_of(all, handle);
+  void* object = h == NULL ? NULL : h->object;
+  if (h == NULL) return kTvmErrorFunctionCallInvalidArg;
+  clear(all, h);
   tvmrt__release(object);
-  return 0;
+  return kTvmErrorNoError;
 }
 
-int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void* data,
-                                  uint64_t bytes) {
-  tvmrt_rpc_handle* h;
-  TVMRT_RETURN_IF_ERROR(new_slot(all, kTVMOpaqueHandle, &h));
-  h->data = (uintptr_t)data;
+/* The difference cannot overflow, since the allocated size never exceeds the limit. */
+tvm_crt_error_t tvmrt__remote_allocate(remote_handles* all, DLDevice dev, uint64_t bytes,
+                                       size_t alignment, void** out) {
+  const DLDataType hint = {kDLUInt, 8, 1};
+  remote_handle* h;
+  if (bytes > all->max_memory - all->memory || bytes > SIZE_MAX) {
+    return REMOTE_FAIL(kTvmErrorPlatformNoMemory,
+                       "%llu more bytes would exceed the session's limit of %llu bytes.",
+                       (unsigned long long)bytes, (unsigned long long)all->max_memory);
+  }
+  if (TVMDeviceAllocDataSpace(dev, (size_t)bytes, alignment, hint, out) != 0) {
+    return kTvmErrorPlatformNoMemory;
+  }
+  if (new_place(all, kTVMOpaqueHandle, &h) != 0) {
+    (void)TVMDeviceFreeDataSpace(dev, *out);
+    return kTvmErrorPlatformNoMemory;
+  }
+  h->address = (uintptr_t)*out;
   h->bytes = bytes;
-  h->device = device;
-  return 0;
+  h->device = dev;
+  all->memory += bytes;
+  return kTvmErrorNoError;
 }
 
 /* Freed on the device that allocated it: only the type is compared with the client's. */
-int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uintptr_t data,
-                                   uint64_t* out_bytes) {
+tvm_crt_error_t tvmrt__remote_free(remote_handles* all, DLDevice dev, uint64_t address) {
   size_t i;
   for (i = 0; i < all->count; ++i) {
-    const tvmrt_rpc_handle* h = &all->items[i];
-    if (h->code != kTVMOpaqueHandle || h->data != data) continue;
-    if (h->device.device_type != device.device_type) continue;
-    *out_bytes = h->bytes;
-    clear(all, i);
-    return TVMDeviceFreeDataSpace(h->device, (void*)data);
+    remote_handle* h = &all->items[i];
+    if (h->code != kTVMOpaqueHandle || h->address != address) continue;
+    if (h->device.device_type != dev.device_type) continue;
+    all->memory -= h->bytes;
+    clear(all, h);
+    return (tvm_crt_error_t)TVMDeviceFreeDataSpace(h->device, (void*)h->address);
   }
-  return tvmrt__fail_value("cannot free memory that this session has not allocated.");
+  return REMOTE_FAIL(kTvmErrorFunctionCallInvalidArg,
+                     "cannot free memory that this session has not allocated.");
 }
 
-/* Whether the slot contains the client's range; the comparisons avoid overflow. */
-static bool contains(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, uint64_t offset,
-                     uint64_t bytes) {
+/* Whether the place contains the client's range; the comparisons avoid overflow. */
+static bool contains(const remote_handle* h, const DLTensor* t, uint64_t bytes) {
+  const uintptr_t data = (uintptr_t)t->data;
   if (h->code != kTVMOpaqueHandle && h->code != kTVMNDArrayHandle) return false;
-  if (h->device.device_type != device.device_type || data < h->data) return false;
-  if (data - h->data > h->bytes || offset > h->bytes - (data - h->data)) return false;
-  return bytes <= h->bytes - (data - h->data) - offset;
-}
-
-int tvmrt__rpc_handles_check(const tvmrt_rpc_handles* all, DLDevice device, const void* data,
-                             uint64_t byte_offset, uint64_t bytes) {
-  size_t i;
-  for (i = 0; i < all->count; ++i) {
-    if (contains(&all->items[i], device, (uintptr_t)data, byte_offset, bytes)) return 0;
-  }
-  return tvmrt__fail_value(
-      "a tensor's %llu bytes are not in memory that this session has allocated.",
-      (unsigned long long)bytes);
+  if (h->device.device_type != t->device.device_type || data < h->address) return false;
+  if (data - h->address > h->bytes || t->byte_offset > h->bytes - (data - h->address)) return false;
+  return bytes <= h->bytes - (data - h->address) - t->byte_offset;
 }
 
 /* Empty tensors without an address are allowed, since they are never read. */
-int tvmrt__rpc_handles_check_tensor(const tvmrt_rpc_handles* all, const DLTensor* t) {
-  uint64_t bytes;
-  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
-  if (bytes == 0 && t->byte_offset == 0 && t->data == NULL) return 0;
-  return tvmrt__rpc_handles_check(all, t->device, t->data, t->byte_offset, bytes);
+tvm_crt_error_t tvmrt__remote_check_access(const remote_handles* all, const DLTensor* t,
+                                           uint64_t bytes) {
+  size_t i;
+  if (bytes == 0 && t->byte_offset == 0 && t->data == NULL) return kTvmErrorNoError;
+  for (i = 0; i < all->count; ++i) {
+    if (contains(&all->items[i], t, bytes)) return kTvmErrorNoError;
+  }
+  return REMOTE_FAIL(kTvmErrorFunctionCallInvalidArg,
+                     "a tensor's %llu bytes are not in memory that this session has allocated.",
+                     (unsigned long long)bytes);
 }
 
 /* In any order, since each object retains what it needs. */
-void tvmrt__rpc_handles_free(tvmrt_rpc_handles* all) {
+void tvmrt__remote_free_all(remote_handles* all) {
   size_t i;
   for (i = 0; i < all->count; ++i) {
-    tvmrt_rpc_handle* h = &all->items[i];
-    if (h->code == kTVMOpaqueHandle) (void)TVMDeviceFreeDataSpace(h->device, (void*)h->data);
+    const remote_handle* h = &all->items[i];
+    if (h->code == kTVMOpaqueHandle) (void)TVMDeviceFreeDataSpace(h->device, (void*)h->address);
     tvmrt__release(h->object);
   }
   free(all->items);

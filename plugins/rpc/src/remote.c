@@ -19,7 +19,7 @@ typedef struct remote_module {
 /* Defined below: its functions need the other kinds of values. */
 static const tvmrt_module_type remote_type;
 static tvmrt_module* new_module(tvmrt_rpc_ref* ref);
-static int take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx);
+static int take_result(tvmrt_rpc_session* s, const remote_values* reply, void* ctx);
 
 /* Where take_result() stores a reply (type, value). */
 typedef struct result_place {
@@ -111,6 +111,7 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
     case kTVMDLTensorHandle:
     case kTVMNDArrayHandle:
       *code = kTVMDLTensorHandle;
+      TVMRT_RETURN_IF_ERROR(tvmrt__rpc_check_tensor(value->v_handle));
       return check_device(s, ((const DLTensor*)value->v_handle)->device, i, "a tensor");
     case kDLDevice:
       return check_device(s, value->v_device, i, "a device");
@@ -134,12 +135,12 @@ static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* 
                        void* resource_handle) {
   const tvmrt_rpc_ref* ref = resource_handle;
   result_place result = {out, out_code};
-  TVMValue values[TVMRT_RPC_MAX_VALUES];
-  int codes[TVMRT_RPC_MAX_VALUES];
+  TVMValue values[REMOTE_MAX_VALUES];
+  int codes[REMOTE_MAX_VALUES];
   int i;
-  if (num_args > TVMRT_RPC_MAX_VALUES) {
-    return tvmrt__fail_value("a remote call takes at most %d arguments, got %d.",
-                             TVMRT_RPC_MAX_VALUES, num_args);
+  if (num_args > REMOTE_MAX_VALUES) {
+    return tvmrt__fail_value("a remote call takes at most %d arguments, got %d.", REMOTE_MAX_VALUES,
+                             num_args);
   }
   for (i = 0; i < num_args; ++i) {
     values[i] = args[i];
@@ -178,7 +179,7 @@ static int to_session_device(const tvmrt_rpc_session* s, DLDevice* dev) {
 }
 
 /* Make an NDArray of remote memory, which the ref keeps alive. */
-static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref) {
+static tvmrt_object* make_tensor(const remote_values* reply, tvmrt_rpc_ref* ref) {
   DLTensor t = reply->tensors[1];
   tvmrt_tensor* made;
   /* Copies shape and strides, since the reply's memory belongs to the session. */
@@ -193,7 +194,7 @@ static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref)
 }
 
 /* The handle is the last value; for an NDArray it follows the tensor. */
-static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int code,
+static int take_object(tvmrt_rpc_session* s, const remote_values* reply, int code,
                        result_place* result) {
   const bool is_tensor = code == kTVMNDArrayHandle;
   const int at = is_tensor ? 2 : 1;
@@ -215,14 +216,14 @@ static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int cod
 }
 
 /* Strings are copied, since the reply's memory belongs to the session. */
-static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, result_place* result) {
+static int take_value(tvmrt_rpc_session* s, TVMValue value, int code, result_place* result) {
   switch (code) {
     case kTVMStr:
     case kTVMBytes:
     case kTVMDataType:
-      return tvmrt_func_return(value, code, result->value, result->code);
+      return tvmrt_func_return(&value, code, result->value, result->code);
     case kDLDevice:
-      TVMRT_RETURN_IF_ERROR(to_session_device(s, &value->v_device));
+      TVMRT_RETURN_IF_ERROR(to_session_device(s, &value.v_device));
       break;
     case kTVMNullptr:
     case kTVMArgInt:
@@ -232,13 +233,13 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, result_pl
     default:
       return tvmrt__fail("RPCError: the reply has a value of a type that cannot be returned.");
   }
-  *result->value = *value;
+  *result->value = value;
   *result->code = code;
   return 0;
 }
 
 /* Called with the session locked. The reply is not trusted. */
-static int take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+static int take_result(tvmrt_rpc_session* s, const remote_values* reply, void* ctx) {
   const int type =
       reply->count >= 1 && reply->codes[0] == kTVMArgInt ? (int)reply->values[0].v_int64 : -1;
   if (type == kTVMNullptr) return 0;
@@ -246,7 +247,7 @@ static int take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* c
     return take_object(s, reply, type, ctx);
   }
   if (reply->count != 2 || type < 0) return tvmrt__fail("RPCError: the reply has no result.");
-  return take_value(s, &reply->values[1], reply->codes[1], ctx);
+  return take_value(s, reply->values[1], reply->codes[1], ctx);
 }
 
 /* ---- modules ---- */

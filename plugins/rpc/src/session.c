@@ -28,9 +28,9 @@ struct tvmrt_rpc_session {
   tvmrt_buf frees;                   /* packets to be sent before the next request */
   tvmrt_mutex lock;                  /* protects all following members */
   tvmrt_channel channel;
-  tvmrt_buf request;
+  remote_writer request;
   tvmrt_buf body;
-  tvmrt_rpc_seq reply;
+  remote_values reply;
 };
 
 static tvmrt_mutex table_lock = TVMRT_MUTEX_INIT;
@@ -83,22 +83,19 @@ static int mark_broken(tvmrt_rpc_session* s) {
 
 /* Read header and code of the next reply; *left is the number of bytes after them. */
 static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
-  uint8_t head[TVMRT_RPC_PACKET_HEAD_BYTES];
-  uint64_t code;
-  tvmrt_reader in;
+  uint8_t head[REMOTE_HEAD_BYTES];
+  remote_reader in = {head, sizeof(head), 0};
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(&s->channel, head, sizeof(head), NULL));
-  tvmrt__reader_init(&in, "the reply", head, sizeof(head));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, left));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &code));
+  *left = tvmrt__remote_read_uint(&in, 8);
+  *out_code = (int)(int32_t)(uint32_t)tvmrt__remote_read_uint(&in, 4);
   if (*left < 4) return tvmrt__fail("RPCError: the reply has no code.");
   *left -= 4;
-  *out_code = (int)(int32_t)(uint32_t)code;
   return 0;
 }
 
 /* Return -1. A timeout keeps its error kind; all other errors are an RPCError with the peer's
  * text. */
-static int raise_remote(const tvmrt_rpc_seq* reply) {
+static int raise_remote(const remote_values* reply) {
   static const char timeout[] = "RPCSessionTimeoutError: ";
   const char* text = "(no text)";
   if (reply->count == 1 && reply->codes[0] == kTVMStr) text = reply->values[0].v_str;
@@ -108,11 +105,11 @@ static int raise_remote(const tvmrt_rpc_seq* reply) {
 
 /* Read the values of a reply; an exception becomes an error. */
 static int read_values(tvmrt_rpc_session* s, int code, uint64_t left) {
-  tvmrt_reader in;
+  remote_reader in;
   s->body.size = 0;
   if (tvmrt__channel_append(&s->channel, left, &s->body) != 0) return mark_broken(s);
-  tvmrt__reader_init(&in, "the reply", s->body.data, s->body.size);
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_seq(&in, &s->reply));
+  in = (remote_reader){(uint8_t*)s->body.data, s->body.size, 0};
+  if (tvmrt__remote_read_values(&in, &s->reply) != kTvmErrorNoError) return -1;
   if (code == TVMRT_RPC_EXCEPTION) return raise_remote(&s->reply);
   if (code == TVMRT_RPC_RETURN) return 0;
   (void)tvmrt__fail("RPCError: the reply has the unknown code %d.", code);
@@ -129,25 +126,24 @@ static int receive_values(tvmrt_rpc_session* s) {
 
 /* Send the packets that free something. An error ends the session: its time may be over. */
 static int send_frees(tvmrt_rpc_session* s, const tvmrt_buf* frees) {
-  tvmrt_reader in;
-  if (frees->size == 0) return 0;
-  tvmrt__reader_init(&in, "a request", frees->data, frees->size);
-  while (tvmrt__reader_left(&in) != 0) {
-    const char* packet = frees->data + (frees->size - tvmrt__reader_left(&in));
-    const uint8_t* rest;
-    uint64_t bytes;
-    TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
-    TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(&in, bytes, &rest));
-    TVMRT_RETURN_IF_ERROR(tvmrt__channel_send(&s->channel, packet, (size_t)bytes + 8, NULL, 0));
+  remote_reader in = {(uint8_t*)frees->data, frees->size, 0};
+  while (in.left != 0) {
+    const uint8_t* packet = in.at;
+    const size_t bytes = (size_t)tvmrt__remote_read_uint(&in, 8);
+    TVMRT_RETURN_IF_ERROR(tvmrt__channel_send(&s->channel, packet, bytes + 8, NULL, 0));
     TVMRT_RETURN_IF_ERROR(receive_values(s));
+    in.at += bytes;
+    in.left -= bytes;
   }
   return 0;
 }
 
 /* The session is closed if sending fails part-way. */
-static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_bytes) {
+static int send_request(tvmrt_rpc_session* s) {
+  const remote_writer* request = &s->request;
   tvmrt_buf frees;
   int rc;
+  if (request->failed) return -1;
   if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
   tvmrt__lock(&s->free_lock);
   frees = s->frees;
@@ -155,9 +151,10 @@ static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_byte
   tvmrt__unlock(&s->free_lock);
   rc = send_frees(s, &frees);
   tvmrt__buf_free(&frees);
-  tvmrt__rpc_end(&s->request, tail_bytes);
+  tvmrt__remote_end(&s->request);
   if (rc == 0) {
-    rc = tvmrt__channel_send(&s->channel, s->request.data, s->request.size, tail, tail_bytes);
+    rc = tvmrt__channel_send(&s->channel, request->data, request->size, request->tail,
+                             request->tail_bytes);
   }
   return rc == 0 ? 0 : mark_broken(s);
 }
@@ -166,10 +163,10 @@ static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_byte
 static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                     const TVMValue* values, const int* codes, int count,
                     tvmrt_rpc_on_reply* on_reply, void* ctx) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
-  if (handle != NULL) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(&s->request, 8, *handle));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(&s->request, values, codes, count));
-  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
+  tvmrt__remote_begin(&s->request, code);
+  if (handle != NULL) tvmrt__remote_write_uint(&s->request, 8, *handle);
+  tvmrt__remote_write_values(&s->request, values, codes, count);
+  TVMRT_RETURN_IF_ERROR(send_request(s));
   TVMRT_RETURN_IF_ERROR(receive_values(s));
   return on_reply == NULL ? 0 : on_reply(s, &s->reply, ctx);
 }
@@ -183,20 +180,25 @@ int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t
   rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
   /* large buffers are not kept for later requests */
   if (s->body.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&s->body);
-  if (s->request.capacity > MAX_RETAINED_BYTES) tvmrt__buf_free(&s->request);
+  if (s->request.capacity > MAX_RETAINED_BYTES) tvmrt__rpc_writer_free(&s->request);
   tvmrt__unlock(&s->lock);
   return rc;
 }
 
-/* Request to copy `bytes` bytes at offset `at`, as a 1-D tensor of bytes. */
-static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* data,
-                      uint64_t at, uint64_t bytes) {
+/* Request to copy `bytes` bytes at offset `at`, as a 1-D tensor of bytes: the element type is only
+ * known to the tensor's owner. */
+static void write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* data,
+                       uint64_t at, uint64_t bytes) {
   int64_t extent = (int64_t)(at + bytes);
-  DLTensor t = tvmrt__rpc_bytes(dev, data, &extent);
-  t.byte_offset = at;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_tensor(&s->request, &t));
-  return tvmrt__write_uint(&s->request, 8, bytes);
+  const DLTensor t = {.data = (void*)(uintptr_t)data,
+                      .device = dev,
+                      .ndim = 1,
+                      .dtype = {kDLUInt, 8, 1},
+                      .shape = &extent,
+                      .byte_offset = at};
+  tvmrt__remote_begin(&s->request, code);
+  tvmrt__remote_write_tensor(&s->request, &t);
+  tvmrt__remote_write_uint(&s->request, 8, bytes);
 }
 
 /* Receive directly into the destination. A reply of another kind is an error of the peer. */
@@ -225,13 +227,11 @@ int tvmrt__rpc_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, con
     const size_t part = (size_t)(bytes - at < limit ? bytes - at : limit);
     char* data = (char*)local + at;
     /* The address is constant and the offset changes, since the peer looks up the address. */
-    rc = write_copy(s, code, dev, remote, at, part);
-    if (code == TVMRT_RPC_COPY_TO) {
-      if (rc == 0) rc = send_request(s, data, part);
-      if (rc == 0) rc = receive_values(s);
-    } else {
-      if (rc == 0) rc = send_request(s, NULL, 0);
-      if (rc == 0) rc = receive_copy(s, data, part);
+    write_copy(s, code, dev, remote, at, part);
+    if (code == TVMRT_RPC_COPY_TO) tvmrt__remote_write_tail(&s->request, data, part);
+    rc = send_request(s);
+    if (rc == 0) {
+      rc = code == TVMRT_RPC_COPY_TO ? receive_values(s) : receive_copy(s, data, part);
     }
     at += part;
   } while (rc == 0 && at < bytes);
@@ -242,15 +242,16 @@ int tvmrt__rpc_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, con
 /* Sends nothing itself, see the head of this file. */
 void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
                      const int* codes, int count) {
-  tvmrt_buf packet = {NULL, 0, 0};
-  if (tvmrt__rpc_begin(&packet, code) == 0 &&
-      tvmrt__rpc_write_seq(&packet, values, codes, count) == 0) {
-    tvmrt__rpc_end(&packet, 0);
+  remote_writer packet = {.data = NULL};
+  tvmrt__remote_begin(&packet, code);
+  tvmrt__remote_write_values(&packet, values, codes, count);
+  if (!packet.failed) {
+    tvmrt__remote_end(&packet);
     tvmrt__lock(&s->free_lock);
     (void)tvmrt__buf_append(&s->frees, packet.data, packet.size);
     tvmrt__unlock(&s->free_lock);
   }
-  tvmrt__buf_free(&packet);
+  tvmrt__rpc_writer_free(&packet);
 }
 
 /* The type code is sent as well, as TVM's clients do. */
@@ -263,7 +264,7 @@ void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
 }
 
 /* ctx points to the handle; 0 if the peer has no function of that name. */
-int tvmrt__rpc_take_handle(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+int tvmrt__rpc_take_handle(tvmrt_rpc_session* s, const remote_values* reply, void* ctx) {
   (void)s;
   if (reply->count != 1 ||
       (reply->codes[0] != kTVMOpaqueHandle && reply->codes[0] != kTVMNullptr)) {
@@ -287,10 +288,10 @@ int tvmrt__rpc_find_global(tvmrt_rpc_session* s, const char* name, uint64_t* out
 /* Only an error in the reply to the first packet matters. */
 static int first_packet(tvmrt_rpc_session* s) {
   static const char version[] = TVMRT_RPC_VERSION;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, TVMRT_RPC_INIT_SERVER));
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(&s->request, version, sizeof(version) - 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(&s->request, NULL, NULL, 0));
-  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
+  tvmrt__remote_begin(&s->request, TVMRT_RPC_INIT_SERVER);
+  tvmrt__remote_write_data(&s->request, version, sizeof(version) - 1);
+  tvmrt__remote_write_values(&s->request, NULL, NULL, 0);
+  TVMRT_RETURN_IF_ERROR(send_request(s));
   return receive_values(s);
 }
 
@@ -346,7 +347,8 @@ void tvmrt__rpc_session_close(tvmrt_rpc_session* s) {
     tvmrt__lock(&s->free_lock);
     s->frees.size = 0;
     tvmrt__unlock(&s->free_lock);
-    if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
+    tvmrt__remote_begin(&s->request, TVMRT_RPC_SHUTDOWN);
+    (void)send_request(s);
     s->closed = true;
     if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
   }
@@ -365,7 +367,7 @@ void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   tvmrt__mutex_free(&s->lock);
   tvmrt__mutex_free(&s->free_lock);
   tvmrt__buf_free(&s->frees);
-  tvmrt__buf_free(&s->request);
+  tvmrt__rpc_writer_free(&s->request);
   tvmrt__buf_free(&s->body);
   free(s);
 }

@@ -23,7 +23,7 @@ int tvmrt__rpc_session_index(const tvmrt_rpc_session* s);
 tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev);
 
 /* Callback that reads a reply while the session is locked. */
-typedef int tvmrt_rpc_on_reply(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx);
+typedef int tvmrt_rpc_on_reply(tvmrt_rpc_session* s, const remote_values* reply, void* ctx);
 
 /* Read a reply of one handle; ctx is a uint64_t. */
 tvmrt_rpc_on_reply tvmrt__rpc_take_handle;

@@ -1,9 +1,16 @@
-/* Firmware runtime: values in packets of remote calls.
+/* Values in packets of remote calls, of boards and hosts.
  *
- * Values are read into a struct of fixed size, one per session: texts and bytes point into the
- * packet. Missing or excess data sets `failed`, which callers test after reading; a writer without
- * room does the same, and its output is then invalid. */
+ * Numbers are little-endian. A list of values is a count, the type codes, and the value of each
+ * code. A call of function 5 with the integer 7, as numbers of 8, 4, 8, 4, 4 and 8 bytes:
+ *
+ *   28 | 3 (kCallFunc) | 5 | 1 value | 0 (an int) | 7
+ *
+ * The length counts the bytes after it. Values are read into a struct of fixed size: texts and bytes
+ * point into the packet. Everything is checked as untrusted input. Missing data sets `failed`, which
+ * callers test after reading; a writer without room does the same, and its output is then
+ * invalid. */
 #include "../../../src_backend/mem_functions.h"
+#include "../../../src_backend/string_functions.h"
 #include "remote.h"
 
 /* ---- reading ---- */
@@ -30,36 +37,47 @@ uint64_t tvmrt__remote_read_uint(remote_reader* in, size_t bytes) {
   return value;
 }
 
+/* Signed, since type codes and device ids may be negative. */
+static int32_t read_i32(remote_reader* in) {
+  return (int32_t)(uint32_t)tvmrt__remote_read_uint(in, 4);
+}
+
+/* Any number is accepted; the device's existence is checked on use. */
 static void read_device(remote_reader* in, DLDevice* out) {
-  out->device_type = (DLDeviceType)(int32_t)(uint32_t)tvmrt__remote_read_uint(in, 4);
-  out->device_id = (int32_t)(uint32_t)tvmrt__remote_read_uint(in, 4);
+  out->device_type = (DLDeviceType)read_i32(in);
+  out->device_id = read_i32(in);
 }
 
+/* One word: code, bits and lanes from the low end up. */
 static void read_dtype(remote_reader* in, DLDataType* out) {
-  out->code = (uint8_t)tvmrt__remote_read_uint(in, 1);
-  out->bits = (uint8_t)tvmrt__remote_read_uint(in, 1);
-  out->lanes = (uint16_t)tvmrt__remote_read_uint(in, 2);
+  const uint32_t word = (uint32_t)tvmrt__remote_read_uint(in, 4);
+  out->code = (uint8_t)word;
+  out->bits = (uint8_t)(word >> 8);
+  out->lanes = (uint16_t)(word >> 16);
 }
 
-/* Its address comes from the client and is not checked yet. Extents of all tensors share one array.
- * The rank is checked before any extent is read. */
+/* Its address comes from the peer and is not checked yet. Extents of all tensors share one array.
+ * The rank is checked before any extent is read; any extent is accepted here. The caller tests
+ * `failed`. */
 tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* values, DLTensor* out) {
-  uint64_t address = tvmrt__remote_read_uint(in, 8);
+  const uint64_t address = tvmrt__remote_read_uint(in, 8);
   int32_t i;
   out->data = (void*)(uintptr_t)address;
   out->strides = NULL;
   read_device(in, &out->device);
-  out->ndim = (int32_t)(uint32_t)tvmrt__remote_read_uint(in, 4);
+  out->ndim = read_i32(in);
   read_dtype(in, &out->dtype);
-  if (in->failed || address > UINTPTR_MAX || out->ndim < 0 ||
+  if (address > UINTPTR_MAX || out->ndim < 0 || out->ndim > REMOTE_MAX_NDIM ||
       out->ndim > REMOTE_MAX_EXTENTS - values->num_extents) {
-    return kTvmErrorFunctionCallInvalidArg;
+    return REMOTE_FAIL(
+        kTvmErrorFunctionCallInvalidArg,
+        "a tensor in an RPC packet has too many dimensions, or an address that is too long.");
   }
   out->shape = &values->extents[values->num_extents];
   for (i = 0; i < out->ndim; ++i) out->shape[i] = (int64_t)tvmrt__remote_read_uint(in, 8);
   values->num_extents += out->ndim;
   out->byte_offset = tvmrt__remote_read_uint(in, 8);
-  return in->failed ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
+  return kTvmErrorNoError;
 }
 
 /* The code gives the number of bytes. An unknown code ends the packet, as the next value could not
@@ -73,6 +91,7 @@ static tvm_crt_error_t read_value(remote_reader* in, remote_values* all, int i) 
       break;
     case kTVMDataType:
       read_dtype(in, &value->v_type);
+      /* a type has 8 bytes on the wire, 4 of them unused */
       (void)tvmrt__remote_read_uint(in, 4);
       break;
     case kDLDevice:
@@ -98,9 +117,10 @@ static tvm_crt_error_t read_value(remote_reader* in, remote_values* all, int i) 
       value->v_int64 = (int64_t)tvmrt__remote_read_uint(in, 8);
       break;
     default:
-      return kTvmErrorFunctionCallWrongArgType;
+      return REMOTE_FAIL(kTvmErrorFunctionCallWrongArgType,
+                         "a value in an RPC packet has a type that cannot be sent.");
   }
-  return in->failed ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
+  return kTvmErrorNoError;
 }
 
 /* A text ends where the next value begins, which was already read: so its NUL may be written there.
@@ -115,23 +135,27 @@ static void end_texts(remote_values* all) {
   }
 }
 
-/* All codes come first, then all values. `count` is 0 on failure, so that no partial result is
- * used. */
+/* All codes come first, then all values. Missing ones are read as 0, which has no effect: `count` is 0
+ * on failure, so that no partial result is used. */
 tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out) {
   const uint64_t count = tvmrt__remote_read_uint(in, 4);
   int i;
   out->count = 0;
   out->num_extents = 0;
-  if (in->failed) return kTvmErrorFunctionCallInvalidArg;
-  if (count > REMOTE_MAX_VALUES) return kTvmErrorFunctionCallNumArguments;
-  for (i = 0; i < (int)count; ++i) {
-    out->codes[i] = (int)(int32_t)(uint32_t)tvmrt__remote_read_uint(in, 4);
+  if (count > REMOTE_MAX_VALUES) {
+    return REMOTE_FAIL(kTvmErrorFunctionCallNumArguments,
+                       "an RPC packet has more than 256 values.");
   }
+  for (i = 0; i < (int)count; ++i) out->codes[i] = read_i32(in);
   for (i = 0; i < (int)count; ++i) {
     const tvm_crt_error_t rc = read_value(in, out, i);
     if (rc != kTvmErrorNoError) return rc;
   }
-  if (in->failed || in->left != 0) return kTvmErrorFunctionCallInvalidArg;
+  if (in->left != 0) in->failed = 1;
+  if (in->failed) {
+    return REMOTE_FAIL(kTvmErrorFunctionCallInvalidArg,
+                       "an RPC packet ends too early, or bytes are left over.");
+  }
   out->count = (int)count;
   end_texts(out);
   return kTvmErrorNoError;
@@ -142,7 +166,7 @@ tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out)
 /* All or nothing: data that does not fit leaves the size unchanged, so the length at the end stays
  * correct. */
 void tvmrt__remote_write_bytes(remote_writer* out, const void* data, size_t bytes) {
-  if (bytes > out->capacity - out->size) {
+  if (bytes > out->capacity - out->size && !tvmrt__remote_grow(out, bytes)) {
     out->failed = 1;
     return;
   }
@@ -158,10 +182,16 @@ void tvmrt__remote_write_uint(remote_writer* out, size_t bytes, uint64_t value) 
   tvmrt__remote_write_bytes(out, text, bytes);
 }
 
+void tvmrt__remote_write_data(remote_writer* out, const void* data, size_t bytes) {
+  tvmrt__remote_write_uint(out, 8, bytes);
+  tvmrt__remote_write_bytes(out, data, bytes);
+}
+
 /* The length is set later by tvmrt__remote_end(). */
 void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
   out->size = 0;
   out->failed = 0;
+  tvmrt__remote_write_tail(out, NULL, 0);
   tvmrt__remote_write_uint(out, 8, 0);
   tvmrt__remote_write_uint(out, 4, code);
 }
@@ -170,21 +200,64 @@ void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
 void tvmrt__remote_end(remote_writer* out) {
   const size_t size = out->size;
   out->size = 0;
-  tvmrt__remote_write_uint(out, 8, size - 8);
+  tvmrt__remote_write_uint(out, 8, size - 8 + tvmrt__remote_tail_bytes(out));
   out->size = size;
 }
 
-/* The format of tvmrt__remote_read_tensor(). Strides are not sent: tensors of executors are
- * contiguous. */
+/* The peer's device types do not contain the session's number. */
+static void write_device(remote_writer* out, DLDevice dev) {
+  tvmrt__remote_write_uint(out, 4, (uint32_t)dev.device_type % TVMRT_RPC_SESSION_MASK);
+  tvmrt__remote_write_uint(out, 4, (uint32_t)dev.device_id);
+}
+
+static void write_dtype(remote_writer* out, DLDataType t) {
+  tvmrt__remote_write_uint(out, 4,
+                           (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16);
+}
+
+/* The format of tvmrt__remote_read_tensor(). */
 void tvmrt__remote_write_tensor(remote_writer* out, const DLTensor* t) {
   int32_t i;
   tvmrt__remote_write_uint(out, 8, (uintptr_t)t->data);
-  tvmrt__remote_write_uint(out, 4, (uint32_t)t->device.device_type);
-  tvmrt__remote_write_uint(out, 4, (uint32_t)t->device.device_id);
+  write_device(out, t->device);
   tvmrt__remote_write_uint(out, 4, (uint32_t)t->ndim);
-  tvmrt__remote_write_uint(out, 1, t->dtype.code);
-  tvmrt__remote_write_uint(out, 1, t->dtype.bits);
-  tvmrt__remote_write_uint(out, 2, t->dtype.lanes);
+  write_dtype(out, t->dtype);
   for (i = 0; i < t->ndim; ++i) tvmrt__remote_write_uint(out, 8, (uint64_t)t->shape[i]);
   tvmrt__remote_write_uint(out, 8, t->byte_offset);
+}
+
+static void write_value(remote_writer* out, const TVMValue* value, int code) {
+  const TVMByteArray* bytes = (const TVMByteArray*)value->v_handle;
+  switch (code) {
+    case kTVMNullptr:
+      break;
+    case kTVMDataType:
+      write_dtype(out, value->v_type);
+      tvmrt__remote_write_uint(out, 4, 0);
+      break;
+    case kDLDevice:
+      write_device(out, value->v_device);
+      break;
+    case kTVMDLTensorHandle:
+      tvmrt__remote_write_tensor(out, (const DLTensor*)value->v_handle);
+      break;
+    case kTVMStr:
+      tvmrt__remote_write_data(out, value->v_str, tvmrt__text_length(value->v_str));
+      break;
+    case kTVMBytes:
+      tvmrt__remote_write_data(out, bytes->data, bytes->size);
+      break;
+    default:
+      tvmrt__remote_write_uint(out, 8, (uint64_t)value->v_int64);
+      break;
+  }
+}
+
+/* All codes precede the values, so that a reader knows the types first. */
+void tvmrt__remote_write_values(remote_writer* out, const TVMValue* values, const int* codes,
+                                int count) {
+  int i;
+  tvmrt__remote_write_uint(out, 4, (uint32_t)count);
+  for (i = 0; i < count; ++i) tvmrt__remote_write_uint(out, 4, (uint32_t)codes[i]);
+  for (i = 0; i < count; ++i) write_value(out, &values[i], codes[i]);
 }

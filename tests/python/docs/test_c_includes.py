@@ -49,6 +49,7 @@ MAY_INCLUDE = {
         "core",
         "tensors",
         "modules",
+        "firmware/remote/remote.h",
     },
     "python/src": set(),
 }

@@ -38,7 +38,7 @@ static const tvmrt_channel_kind pipes_kind = {pipes_send, pipes_receive};
 
 /* Whether there are bytes that the server has not parsed yet. */
 static int pipes_wait(const tvmrt_rpc_endpoint* ep, const pipes* p) {
-  return !ep->ended && p->at < p->in.size;
+  return !ep->session.ended && p->at < p->in.size;
 }
 
 TVMRT_NATIVE(served_echo) {
@@ -102,10 +102,11 @@ static int check_answer(const tvmrt_buf* out) {
 enum { ADDRESS = 0xa1 };
 
 static void put_addresses(const tvmrt_rpc_endpoint* ep, tvmrt_buf* packet) {
+  const remote_handles* handles = &ep->session.handles;
   uint64_t address = 0;
   size_t i;
-  for (i = 0; i < ep->handles.count; ++i) {
-    if (ep->handles.items[i].data != 0) address = ep->handles.items[i].data;
+  for (i = 0; i < handles->count; ++i) {
+    if (handles->items[i].address != 0) address = handles->items[i].address;
   }
   for (i = 12; i + 8 <= packet->size && address != 0; ++i) {
     int k = 0;
@@ -123,7 +124,7 @@ static void step(tvmrt_rpc_endpoint* ep, pipes* p, const record* r) {
   while (pipes_wait(ep, p)) {
     p->out.size = 0;
     if (!fuzz_succeeded(tvmrt__rpc_endpoint_step(ep))) {
-      ep->ended = true; /* the stream ended within a packet */
+      ep->session.ended = 1; /* the stream ended within a packet */
     } else if (p->out.size != 0) {
       (void)check_answer(&p->out);
     }
@@ -142,9 +143,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tvmrt__channel_init(&ch, &pipes_kind, &p);
   tvmrt__rpc_endpoint_begin(&ep, &ch);
   ep.max_packet_bytes = 1 << 16;
-  ep.max_memory_bytes = 1 << 20;
+  ep.session.handles.max_memory = 1 << 20;
   step(&ep, &p, &r);
-  while (!ep.ended && next_record(&data, &size, &r)) step(&ep, &p, &r);
+  while (!ep.session.ended && next_record(&data, &size, &r)) step(&ep, &p, &r);
   tvmrt__rpc_endpoint_end(&ep);
   tvmrt__buf_free(&p.in);
   tvmrt__buf_free(&p.out);

@@ -38,7 +38,7 @@ EXECUTOR_FILES = {
         BACKEND: "compiler.h mem_functions.h page_allocator.c string_functions.h",
         AOT: "devices.c dtype.h modules.c packed.h packed_func.h registry.h tensor_size.c "
         "tensor_size.h",
-        REMOTE: "frames.c frames.h microtvm_rpc_server.c remote.h remote_handles.c "
+        REMOTE: "frames.c frames.h microtvm_rpc_server.c remote.h remote_board.c remote_handles.c "
         "remote_packets.c remote_timer.c remote_values.c",
     },
     # callees of device C code in packages: TVMAPISetLastError() with TVMGetLastError()
