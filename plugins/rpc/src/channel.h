@@ -1,59 +1,35 @@
-/* Byte stream to another process. */
+/* Byte stream to another process: a socket, or a pair of functions of a frontend. */
 #ifndef TVMRT_PLUGINS_RPC_CHANNEL_H_
 #define TVMRT_PLUGINS_RPC_CHANNEL_H_
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <tvm/runtime/c_runtime_api.h>
 
-#include "sdk/base.h"
+#include "wire.h"
 
-typedef struct tvmrt_channel tvmrt_channel;
+/* Used by one thread at a time; owns nothing. */
+typedef struct tvmrt_channel {
+  int fd;                    /* a connected socket; -1: functions */
+  TVMFunctionHandle send;    /* (bytes of a packet); NULL: the socket */
+  TVMFunctionHandle receive; /* (maximum number of bytes) -> bytes */
+} tvmrt_channel;
 
-/* Transport of a channel. Each function returns 0, or -1 with the error text set. */
-typedef struct tvmrt_channel_kind {
-  /* Send all of `head`, then all of `tail`. */
-  int (*send)(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
-              size_t tail_bytes);
-  /* Receive 1 to `capacity` bytes; *got is 0 at the end of the stream. */
-  int (*receive)(tvmrt_channel* ch, void* out, size_t capacity, size_t* received);
-} tvmrt_channel_kind;
+/* Each function returns 0, or -1 with the error text set. */
 
-struct tvmrt_channel {
-  const tvmrt_channel_kind* kind;
-  void* self; /* state of the kind */
-  int fd;     /* used by sockets; -1 for other kinds */
-};
-
-void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void* self);
-
-static inline int tvmrt__channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes,
-                                      const void* tail, size_t tail_bytes) {
-  return ch->kind->send(ch, head, head_bytes, tail, tail_bytes);
-}
-
+/* Send a packet with its tail. */
+int tvmrt__channel_send(const tvmrt_channel* ch, const remote_writer* packet);
 /* Read exactly `size` bytes. *ended, if not NULL, reports that the stream ended before the first
  * byte; this is not an error then. */
-int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended);
+int tvmrt__channel_read(const tvmrt_channel* ch, void* out, size_t size, bool* ended);
 /* Append exactly `size` bytes to `out`, which grows as they arrive. */
-int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out);
-
-/* Functions of a frontend as a transport. */
-typedef struct tvmrt_channel_functions {
-  TVMFunctionHandle send;    /* (bytes of a packet) */
-  TVMFunctionHandle receive; /* (maximum number of bytes) -> bytes */
-} tvmrt_channel_functions;
-
-/* Make a channel over functions, whose struct the channel borrows. */
-void tvmrt__channel_over_functions(tvmrt_channel* ch, tvmrt_channel_functions* functions);
+int tvmrt__channel_append(const tvmrt_channel* ch, uint64_t size, tvmrt_buf* out);
 
 /* ---- sockets ---- */
 
-/* Make a channel over a connected socket, which the channel does not close. */
-void tvmrt__channel_over(tvmrt_channel* ch, int fd);
+int tvmrt__socket_send(int fd, const void* data, size_t bytes);
+/* Receive 1 to `capacity` bytes; *received is 0 at the end of the stream. */
+int tvmrt__socket_receive(int fd, void* out, size_t capacity, size_t* received);
 void tvmrt__socket_close(int fd); /* -1 does nothing */
-/* Shut down both directions, which wakes up blocked threads. */
+/* Shut down both directions, which wakes up blocked threads; -1 does nothing. */
 void tvmrt__socket_shut_down(int fd);
 
 #endif

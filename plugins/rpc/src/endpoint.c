@@ -16,9 +16,7 @@ enum { MAX_RETAINED_BYTES = 1 << 20 /* of a packet's buffer, reused for the next
 /* The tail is sent from its original location, without a copy. There is no answer if there was no
  * memory even for an error's. */
 static int send_answer(tvmrt_rpc_endpoint* ep) {
-  const remote_writer* out = &ep->answer;
-  if (out->failed) return -1;
-  return tvmrt__channel_send(ep->channel, out->data, out->size, out->tail, out->tail_bytes);
+  return ep->answer.failed ? -1 : tvmrt__channel_send(&ep->channel, &ep->answer);
 }
 
 /* -1 ends the session: the connection is broken, or there is no memory for an error text. */
@@ -28,7 +26,7 @@ int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   bool ended = false;
   uint64_t bytes;
   int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, sizeof(head), &ended));
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(&ep->channel, head, sizeof(head), &ended));
   ep->session.ended = ended;
   bytes = tvmrt__remote_read_uint(&in, 8);
   /* as TVM's servers do */
@@ -42,7 +40,7 @@ int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   }
   ep->packet.size = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&ep->packet, head, sizeof(head)));
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes, &ep->packet));
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(&ep->channel, bytes, &ep->packet));
   /* an answer must not contain an error of an earlier packet */
   tvmrt__forget_error();
   tvmrt__remote_answer(&ep->session, (uint8_t*)ep->packet.data, ep->packet.size, &ep->answer);
@@ -54,7 +52,7 @@ int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
 }
 
 /* The limits are large enough for networks with all weights. */
-void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel) {
+void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel channel) {
   memset(ep, 0, sizeof(*ep));
   ep->channel = channel;
   ep->max_packet_bytes = (uint64_t)1 << 34;
@@ -71,13 +69,11 @@ void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
 /* (connected descriptor): serve a client whose key was checked, until its session ends. */
 TVMRT_PLUGIN_NATIVE(rpc_server_loop) {
   tvmrt_rpc_endpoint ep;
-  tvmrt_channel ch;
   int64_t fd;
   int rc;
   TVMRT_COUNTED_ARGS(1, 1);
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
-  tvmrt__channel_over(&ch, (int)fd);
-  tvmrt__rpc_endpoint_begin(&ep, &ch);
+  tvmrt__rpc_endpoint_begin(&ep, (tvmrt_channel){(int)fd, NULL, NULL});
   do {
     rc = tvmrt__rpc_endpoint_step(&ep);
   } while (rc == 0 && !ep.session.ended);

@@ -60,18 +60,19 @@ TVMRT_PLUGIN_NATIVE(rpc_set_packet_limit) {
  * channel.h: return the root module of a new session. It is owned by all objects that came from it
  * and ends with the last of them. The frontend has exchanged keys, or begun a board's session. */
 TVMRT_PLUGIN_NATIVE(rpc_client_session) {
-  tvmrt_channel_functions functions = {NULL, NULL};
+  tvmrt_channel channel = {-1, NULL, NULL};
   tvmrt_rpc_session* s;
   tvmrt_module* root;
-  int64_t fd = -1;
+  int64_t fd;
   TVMRT_COUNTED_ARGS(1, 2);
   if (num_args == 1) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
+    channel.fd = (int)fd;
   } else {
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_FUNCTION, &functions.send));
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_FUNCTION, &functions.receive));
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_FUNCTION, &channel.send));
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_FUNCTION, &channel.receive));
   }
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin((int)fd, functions, &s));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(channel, &s));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_root(s, &root));
   return tvmrt__ret_object(out, out_code, &root->base);
 }

@@ -19,15 +19,13 @@ enum { MAX_SESSIONS = 32, MAX_RETAINED_BYTES = 1 << 20 };
 
 struct tvmrt_rpc_session {
   _Atomic int refs;
-  int index;                         /* in the table */
-  int fd;                            /* taken over; -1: no socket */
-  tvmrt_channel_functions functions; /* retained; NULL: a socket */
-  bool closed;                       /* by either side, or broken: nothing can be sent any more */
-  uint64_t max_bytes;                /* of a packet, if the peer has a limit; otherwise 0 */
-  tvmrt_mutex free_lock;             /* protects `frees`; held for short times */
-  tvmrt_buf frees;                   /* packets to be sent before the next request */
-  tvmrt_mutex lock;                  /* protects all following members */
-  tvmrt_channel channel;
+  int index;             /* in the table */
+  tvmrt_channel channel; /* its socket is taken over, or its functions are retained */
+  bool closed;           /* by either side, or broken: nothing can be sent any more */
+  uint64_t max_bytes;    /* of a packet, if the peer has a limit; otherwise 0 */
+  tvmrt_mutex free_lock; /* protects `frees`; held for short times */
+  tvmrt_buf frees;       /* packets to be sent before the next request */
+  tvmrt_mutex lock;      /* protects all following members */
   remote_writer request;
   tvmrt_buf body;
   remote_values reply;
@@ -77,7 +75,7 @@ int tvmrt__rpc_session_index(const tvmrt_rpc_session* s) { return s->index; }
 /* Close the session and return -1. The peer notices the closed stream. */
 static int mark_broken(tvmrt_rpc_session* s) {
   s->closed = true; /* the stream position is inside a packet */
-  if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
+  tvmrt__socket_shut_down(s->channel.fd);
   return -1;
 }
 
@@ -128,9 +126,10 @@ static int receive_values(tvmrt_rpc_session* s) {
 static int send_frees(tvmrt_rpc_session* s, const tvmrt_buf* frees) {
   remote_reader in = {(uint8_t*)frees->data, frees->size, 0};
   while (in.left != 0) {
-    const uint8_t* packet = in.at;
+    remote_writer packet = {.data = in.at};
     const size_t bytes = (size_t)tvmrt__remote_read_uint(&in, 8);
-    TVMRT_RETURN_IF_ERROR(tvmrt__channel_send(&s->channel, packet, bytes + 8, NULL, 0));
+    packet.size = bytes + 8;
+    TVMRT_RETURN_IF_ERROR(tvmrt__channel_send(&s->channel, &packet));
     TVMRT_RETURN_IF_ERROR(receive_values(s));
     in.at += bytes;
     in.left -= bytes;
@@ -140,10 +139,9 @@ static int send_frees(tvmrt_rpc_session* s, const tvmrt_buf* frees) {
 
 /* The session is closed if sending fails part-way. */
 static int send_request(tvmrt_rpc_session* s) {
-  const remote_writer* request = &s->request;
   tvmrt_buf frees;
   int rc;
-  if (request->failed) return -1;
+  if (s->request.failed) return -1;
   if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
   tvmrt__lock(&s->free_lock);
   frees = s->frees;
@@ -152,10 +150,7 @@ static int send_request(tvmrt_rpc_session* s) {
   rc = send_frees(s, &frees);
   tvmrt__buf_free(&frees);
   tvmrt__remote_end(&s->request);
-  if (rc == 0) {
-    rc = tvmrt__channel_send(&s->channel, request->data, request->size, request->tail,
-                             request->tail_bytes);
-  }
+  if (rc == 0) rc = tvmrt__channel_send(&s->channel, &s->request);
   return rc == 0 ? 0 : mark_broken(s);
 }
 
@@ -302,7 +297,7 @@ void tvmrt__rpc_session_limit(tvmrt_rpc_session* s, uint64_t max_bytes) {
 }
 
 /* Until it has a number the session counts as closed, so that its end sends nothing. */
-int tvmrt__rpc_session_begin(int fd, tvmrt_channel_functions functions, tvmrt_rpc_session** out) {
+int tvmrt__rpc_session_begin(tvmrt_channel channel, tvmrt_rpc_session** out) {
   tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
   *out = NULL;
   if (s != NULL && (tvmrt__mutex_init(&s->lock) != 0 || tvmrt__mutex_init(&s->free_lock) != 0)) {
@@ -311,21 +306,15 @@ int tvmrt__rpc_session_begin(int fd, tvmrt_channel_functions functions, tvmrt_rp
     s = NULL;
   }
   if (s == NULL) {
-    tvmrt__socket_close(fd);
+    tvmrt__socket_close(channel.fd);
     return -1;
   }
   atomic_init(&s->refs, 1);
-  s->fd = fd;
-  s->functions = functions;
+  s->channel = channel;
+  if (channel.send != NULL) tvmrt__retain(channel.send);
+  if (channel.receive != NULL) tvmrt__retain(channel.receive);
   s->index = MAX_SESSIONS;
   s->closed = true;
-  if (functions.send == NULL) {
-    tvmrt__channel_over(&s->channel, fd);
-  } else {
-    tvmrt__retain(functions.send);
-    tvmrt__retain(functions.receive);
-    tvmrt__channel_over_functions(&s->channel, &s->functions);
-  }
   if (enter(s) == 0) {
     s->closed = false;
     if (first_packet(s) == 0) {
@@ -350,7 +339,7 @@ void tvmrt__rpc_session_close(tvmrt_rpc_session* s) {
     tvmrt__remote_begin(&s->request, TVMRT_RPC_SHUTDOWN);
     (void)send_request(s);
     s->closed = true;
-    if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
+    tvmrt__socket_shut_down(s->channel.fd);
   }
   tvmrt__unlock(&s->lock);
 }
@@ -361,9 +350,9 @@ void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   /* first: devices must not find a session that is ending */
   leave(s);
   tvmrt__rpc_session_close(s);
-  tvmrt__release(s->functions.send);
-  tvmrt__release(s->functions.receive);
-  tvmrt__socket_close(s->fd);
+  tvmrt__release(s->channel.send);
+  tvmrt__release(s->channel.receive);
+  tvmrt__socket_close(s->channel.fd);
   tvmrt__mutex_free(&s->lock);
   tvmrt__mutex_free(&s->free_lock);
   tvmrt__buf_free(&s->frees);

@@ -4,14 +4,13 @@
 
 #include "channel.h"
 #include "sdk/values.h"
-#include "wire.h"
 
 /* Counted by its modules, functions, tensors and memory. Thread-safe. */
 typedef struct tvmrt_rpc_session tvmrt_rpc_session;
 
-/* Begin a session over functions, which are retained, or over a connected socket if they are NULL.
- * Takes over the socket, also on failure. */
-int tvmrt__rpc_session_begin(int fd, tvmrt_channel_functions functions, tvmrt_rpc_session** out);
+/* Begin a session over a channel, whose functions are retained. Takes over its socket, also on
+ * failure. */
+int tvmrt__rpc_session_begin(tvmrt_channel channel, tvmrt_rpc_session** out);
 /* Limit the bytes of the packets of a copy; 0: no limit. */
 void tvmrt__rpc_session_limit(tvmrt_rpc_session* s, uint64_t max_bytes);
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s);

@@ -12,29 +12,33 @@ extern const tvmrt_plugin tvmrt_plugin_table_rpc;
 
 static void enter_rpc(void) { FUZZ_REQUIRE(tvmrt_plugin_enter(&tvmrt_plugin_table_rpc) == 0); }
 
-/* Received and sent bytes: the `self` of a channel of `pipes_kind`. */
+/* Received and sent bytes: the resource of a channel's functions. */
 typedef struct pipes {
   tvmrt_buf in;
   size_t at;
   tvmrt_buf out;
 } pipes;
 
-static int pipes_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
-                      size_t tail_bytes) {
-  pipes* p = ch->self;
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&p->out, head, head_bytes));
-  return tvmrt__buf_append(&p->out, tail, tail_bytes);
+TVMRT_NATIVE(pipes_send) {
+  pipes* p = resource_handle;
+  TVMByteArray bytes;
+  TVMRT_ARGS("send");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &bytes));
+  return tvmrt__buf_append(&p->out, bytes.data, bytes.size);
 }
 
-static int pipes_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
-  pipes* p = ch->self;
-  *got = p->in.size - p->at < capacity ? p->in.size - p->at : capacity;
-  if (*got != 0) memcpy(out, p->in.data + p->at, *got);
-  p->at += *got;
-  return 0;
+TVMRT_NATIVE(pipes_receive) {
+  pipes* p = resource_handle;
+  const size_t capacity = (size_t)args[0].v_int64;
+  TVMByteArray bytes;
+  TVMValue value;
+  (void)type_codes, (void)num_args;
+  bytes.data = p->in.data + p->at;
+  bytes.size = p->in.size - p->at < capacity ? p->in.size - p->at : capacity;
+  p->at += bytes.size;
+  value.v_handle = &bytes;
+  return tvmrt_func_return(&value, kTVMBytes, out, out_code);
 }
-
-static const tvmrt_channel_kind pipes_kind = {pipes_send, pipes_receive};
 
 /* Whether there are bytes that the server has not parsed yet. */
 static int pipes_wait(const tvmrt_rpc_endpoint* ep, const pipes* p) {
@@ -135,18 +139,20 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const uint8_t init[] = {5, 0, 0, 0, 0, 0, 0, 0, '0', '.', '8', '.', '0', 0, 0, 0, 0};
   record r = {TVMRT_RPC_INIT_SERVER, init, sizeof(init)};
   tvmrt_rpc_endpoint ep;
-  tvmrt_channel ch;
+  tvmrt_channel ch = {-1, NULL, NULL};
   pipes p;
   memset(&p, 0, sizeof(p));
   enter_rpc();
   enter_served_functions();
-  tvmrt__channel_init(&ch, &pipes_kind, &p);
-  tvmrt__rpc_endpoint_begin(&ep, &ch);
+  FUZZ_REQUIRE(tvmrt_func_create(pipes_send, &p, NULL, &ch.send) == 0);
+  FUZZ_REQUIRE(tvmrt_func_create(pipes_receive, &p, NULL, &ch.receive) == 0);
+  tvmrt__rpc_endpoint_begin(&ep, ch);
   ep.max_packet_bytes = 1 << 16;
   ep.session.handles.max_memory = 1 << 20;
   step(&ep, &p, &r);
   while (!ep.session.ended && next_record(&data, &size, &r)) step(&ep, &p, &r);
   tvmrt__rpc_endpoint_end(&ep);
+  FUZZ_REQUIRE(TVMFuncFree(ch.send) == 0 && TVMFuncFree(ch.receive) == 0);
   tvmrt__buf_free(&p.in);
   tvmrt__buf_free(&p.out);
   return 0;

@@ -42,11 +42,11 @@ static void call(TVMFunctionHandle f) {
 }
 
 static void use(int fd) {
-  const tvmrt_channel_functions none = {NULL, NULL};
+  const tvmrt_channel channel = {fd, NULL, NULL};
   tvmrt_rpc_session* s = NULL;
   tvmrt_module* root = NULL;
   TVMFunctionHandle f = NULL;
-  if (!fuzz_succeeded(tvmrt__rpc_session_begin(fd, none, &s))) return;
+  if (!fuzz_succeeded(tvmrt__rpc_session_begin(channel, &s))) return;
   FUZZ_REQUIRE(tvmrt__rpc_root(s, &root) == 0);
   if (fuzz_succeeded(TVMModGetFunction(root, "f", 0, &f)) && f != NULL) {
     call(f);
