@@ -102,9 +102,9 @@ typedef struct remote_writer {
   size_t size;
   size_t capacity;
   int failed;
+  size_t tail_bytes; /* that hosts send after the data, from where they are */
 #ifdef TVMRT_REMOTE_HOST
-  const void* tail; /* bytes that follow, sent from where they are */
-  size_t tail_bytes;
+  const void* tail;
 #endif
 } remote_writer;
 
@@ -221,7 +221,6 @@ static inline void tvmrt__remote_write_tail(remote_writer* out, const void* data
   out->tail = data;
   out->tail_bytes = bytes;
 }
-static inline size_t tvmrt__remote_tail_bytes(const remote_writer* out) { return out->tail_bytes; }
 #else
 static inline int tvmrt__remote_grow(remote_writer* out, size_t bytes) {
   (void)out, (void)bytes;
@@ -233,17 +232,8 @@ static inline tvm_crt_error_t tvmrt__remote_check_version(const uint8_t* version
   return kTvmErrorNoError;
 }
 static inline void tvmrt__remote_write_tail(remote_writer* out, const void* data, size_t bytes) {
-  if (bytes != 0) tvmrt__remote_write_bytes(out, data, bytes);
+  tvmrt__remote_write_bytes(out, data, bytes);
 }
-static inline size_t tvmrt__remote_tail_bytes(const remote_writer* out) {
-  (void)out;
-  return 0;
-}
-
-/* Board's own: the built-in function with this name; NULL if there is none. */
-TVMFunctionHandle tvmrt__remote_builtin(const char* name);
-/* Where an evaluator writes its times, directly in the answer: `room` bytes. */
-void tvmrt__remote_set_times(uint8_t* at, size_t room);
 #endif
 
 #endif /* TVMRT_SRC_RUNTIME_FIRMWARE_REMOTE_H_ */

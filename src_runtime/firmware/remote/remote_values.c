@@ -151,8 +151,7 @@ tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out)
     const tvm_crt_error_t rc = read_value(in, out, i);
     if (rc != kTvmErrorNoError) return rc;
   }
-  if (in->left != 0) in->failed = 1;
-  if (in->failed) {
+  if (in->failed || in->left != 0) {
     return REMOTE_FAIL(kTvmErrorFunctionCallInvalidArg,
                        "an RPC packet ends too early, or bytes are left over.");
   }
@@ -191,7 +190,7 @@ void tvmrt__remote_write_data(remote_writer* out, const void* data, size_t bytes
 void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
   out->size = 0;
   out->failed = 0;
-  tvmrt__remote_write_tail(out, NULL, 0);
+  out->tail_bytes = 0;
   tvmrt__remote_write_uint(out, 8, 0);
   tvmrt__remote_write_uint(out, 4, code);
 }
@@ -200,7 +199,7 @@ void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
 void tvmrt__remote_end(remote_writer* out) {
   const size_t size = out->size;
   out->size = 0;
-  tvmrt__remote_write_uint(out, 8, size - 8 + tvmrt__remote_tail_bytes(out));
+  tvmrt__remote_write_uint(out, 8, size - 8 + out->tail_bytes);
   out->size = size;
 }
 

@@ -39,7 +39,7 @@ EXECUTOR_FILES = {
         AOT: "devices.c dtype.h modules.c packed.h packed_func.h registry.h tensor_size.c "
         "tensor_size.h",
         REMOTE: "frames.c frames.h microtvm_rpc_server.c remote.h remote_board.c remote_handles.c "
-        "remote_packets.c remote_timer.c remote_values.c",
+        "remote_packets.c remote_values.c",
     },
     # callees of device C code in packages: TVMAPISetLastError() with TVMGetLastError()
     ERRORS: {BACKEND: "compiler.h error_slot.c error_slot.h last_error.c"},
