@@ -98,6 +98,14 @@ def test_rare_system_calls():
             assert client.ask(packet(code, device)) == VOID
         for code in (18, 21):  # a new stream and the current one: the default
             assert client.ask(packet(code, device))[20:] == bytes(8)
+        attribute = struct.pack("<iii", 2, 6, 0) + CPU  # whether it exists, and another one
+        exists = client.ask(packet(12, attribute + struct.pack("<q", 0)))
+        assert exists[12:] == struct.pack("<iiq", 1, 0, 1)
+        assert client.ask(packet(12, attribute + struct.pack("<q", 1))) == VOID
+        allocate = struct.pack("<5i", 4, 6, 0, 0, 5) + CPU
+        for size, text in ((-1, b"a negative size"), (1 << 40, b"the session's limit of")):
+            request = packet(13, allocate + struct.pack("<qq", size, 64) + bytes(8))
+            assert text in client.ask(request)
         tensor = bytes(8) + CPU + VECTOR + struct.pack("<qQ", 3, 0)
         body = struct.pack("<iii", 2, 7, 11) + tensor + struct.pack("<Q", 6) + b"global"
         data = client.ask(packet(17, body))[20:]
@@ -123,6 +131,7 @@ def test_sessions_begin_in_order():
         (packet(9, texts("name")), b"the session has not started"),
         (packet(6, bytes(8) + CPU + SCALAR + bytes(16)), b"not started"),
         (packet(2, struct.pack("<Q", 5) + b"9.9.9" + bytes(4)), b"speaks version 9.9.9"),
+        (packet(2, struct.pack("<Q", 6) + b"0.8.0"), b"ends too early"),
         (packet(2, version + texts("rpc.Connect")), b"offers sessions on its own machine only"),
     ):
         with served() as client:
