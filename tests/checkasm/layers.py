@@ -262,6 +262,8 @@ class Random:
             if number % 5 == 4:
                 kernel, stride, size = (2, 3, 3), (2, 1, 2), (3, 4, 5)
             groups = self.one(1, 1, 4)
+            if number % 5 == 2:  # windows of whole strides
+                kernel, groups = (1, kernel[1], stride[2] * self.int(1, 3)), 1
             channels = (groups * self.int(1, 16), groups * self.int(1, 24))
             pads = tuple((self.int(0, k // 2), self.int(0, k // 2)) for k in kernel)
             if number % 5 == 3:  # heavily cropped

@@ -10,6 +10,7 @@ from layers import Layers, Shape, bounds, spread, struct
 from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32 as packing
+from tvmrt.compiler.codegen.window.conv_transpose import tile_sizes
 from tvmrt.compiler.codegen.window.depthwise_tile_f32 import depthwise_options
 from tvmrt.compiler.codegen.window.layer_f32 import LayerF32
 from tvmrt.compiler.codegen.window.tile_kinds import TILE_KINDS, TileKind
@@ -19,7 +20,6 @@ from tvmrt.compiler.codegen.window.tiles_f32 import (
     TileSizes,
     available_tiles,
     choose_tiles,
-    phase_pixels,
 )
 from tvmrt.compiler.codegen.window.winograd import WinogradLayer
 
@@ -77,14 +77,15 @@ def add_conv(layers: Layers, number: int, kind: TileKind, planes: bool = False) 
 def add_transposed(layers: Layers, number: int, kind: TileKind) -> None:
     random, machine = layers.random, layers.target
     s = random.transposed(number)
-    layer = LayerF32.transposed(window_of(s), *s.channels, s.groups, kind)
-    rows = phase_pixels(s.out[2], s.stride[2])
-    sizes = TileSizes(rows, s.channels[1] // s.groups, layer.weights, machine, 0, kind)
-    tiles = tiles_of(layers, machine, sizes, random.chance(0.5))
+    divides = s.kernel[2] % s.stride[2] == 0 and s.dilation[2] == 1
+    is_joined = divides and s.groups == 1 and s.slices[1] == 0 and random.chance(0.7)
+    phases = s.stride[2] if is_joined else 1
+    layer = LayerF32.transposed(window_of(s), *s.channels, s.groups, kind, phases)
+    tiles = tiles_of(layers, machine, tile_sizes(layer, machine), random.chance(0.5))
     w = random.normal(s.channels[0], s.channels[1] // s.groups, *s.kernel)
-    packed = packing.pack_conv_transpose(w, tiles, s.groups, bool(kind.words_per_pair))
-    kernel = f"conv_transpose_{kind.driver}"
-    add_tiled(layers, f"transposed_{kind.name}", s, layer, tiles, w, packed, kernel)
+    packed = packing.pack_conv_transpose(w, tiles, s.groups, bool(kind.words_per_pair), phases)
+    kernel, name = f"conv_transpose_{kind.driver}", f"transposed_{kind.name}"
+    add_tiled(layers, f"{name} phases {phases}", s, layer, tiles, w, packed, kernel)
 
 
 def add_tiled(
@@ -94,7 +95,9 @@ def add_tiled(
     """Add a layer computed by register tiles."""
     bias, fields = finish(layers, s)
     members = {**layer.members(s.channels[1], fields["low"], fields["high"]), **tiles.members()}
-    packed_bias = None if bias is None else packing.pack_bias(bias, tiles, s.groups)
+    packed_bias = (
+        None if bias is None else packing.pack_bias(np.tile(bias, layer.phases), tiles, s.groups)
+    )
     body = [struct("tvmrt_tiles_f32", "tiles", tiles.initializer()),
             struct("tvmrt_layer_f32", "layer", initializer(members)), DATA % kernel]  # fmt: skip
     layers.need([f"{kernel}.h", *tiles.headers], tiles.definitions())

@@ -8,6 +8,10 @@
  * nothing is scattered, and the register tile of tile/gemm_f32.h does the work. Rows are copied
  * once, with zeros at their ends, if some output column uses columns outside the input.
  *
+ * To few channels, all phases of a row are computed together: an output row, counted with its
+ * padding, is a row of fewer pixels with stride * oc channels. Their weights are [kw / stride][ic]
+ * [kw % stride][oc], which takes windows of whole strides.
+ *
  * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][NR * V], from ONNX
  * weights [ic][oc][kd][kh][kw] of each group; the bias as for a convolution. Worked example: 2x2,
  * stride 2, 64 channels in, 32 out, V = 16, NR = 2: one block of 2 * 2 * 64 * 32 floats; even
@@ -26,9 +30,11 @@ static inline int tvmrt_conv_transpose_f32_index(const tvmrt_window* w, int dim,
   return from / w->stride[dim] < w->in[dim] ? from / w->stride[dim] : -1;
 }
 
-/* Set the input segments under the first column of phase `phase` of an output row. */
+/* Set the input segments under the first column of phase `phase` of an output row; `joined`: phases
+ * that are computed together from it on. */
 TVMRT_INLINE int tvmrt_conv_transpose_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
-                                               tvmrt_rows_f32* r, int64_t output_row, int phase) {
+                                               tvmrt_rows_f32* r, int64_t output_row, int phase,
+                                               int joined) {
   const tvmrt_window* w = &job->layer->window;
   const int channels = job->layer->in_channels, packed = tvmrt_packed_f32(job);
   const int64_t plane = output_row / w->out[1];
@@ -49,11 +55,41 @@ TVMRT_INLINE int tvmrt_conv_transpose_segments(tvmrt_copy_fn copy, const tvmrt_j
         const int64_t k = (int64_t)(kd * w->kernel[1] + kh) * w->kernel[2] + kw;
         const int64_t column = (int64_t)job->layer->rows.left + from / w->stride[2];
         r->segments[count].x = row + column * job->layer->rows.x_pixel;
-        r->segments[count++].w = k * channels * packed;
+        r->segments[count++].w = k / joined * channels * packed;
       }
     }
   }
   return count;
+}
+
+/* Phases that are computed together: then the channels of all of them count. */
+static inline int tvmrt_conv_transpose_joined(const tvmrt_layer_f32* layer) {
+#if TVMRT_SIMD_LANES_F32 > 1 && !defined(TVMRT_BOARD)
+  return layer->out_channels > layer->window.y_stride ? layer->window.stride[2] : 1;
+#else
+  return (void)layer, 1;
+#endif
+}
+
+/* All phases of an output row. Their row begins and ends with the padding, at the end of scratch. */
+TVMRT_INLINE int tvmrt_conv_transpose_joined_row(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                                 tvmrt_rows_f32* rows, int64_t output_row,
+                                                 tvmrt_tile_row_f32_args* row) {
+  const tvmrt_window* w = &job->layer->window;
+  const int channels = job->layer->out_channels, before = w->pad[2] % w->stride[2];
+  const int64_t skip = (int64_t)before * w->y_stride, floats = (int64_t)w->out[2] * w->y_stride;
+  const int64_t pixels = (skip + floats + channels - 1) / channels;
+  float* sums = (float*)rows->scratch + job->layer->rows.scratch / 4 - pixels * channels;
+  row->tile.segment_count =
+      tvmrt_conv_transpose_segments(copy, job, rows, output_row, -before, w->stride[2]);
+  tvmrt_row_f32_set_pixel(job, output_row * w->out[2], row);
+  float* y = row->out;
+  if (row->residual) memcpy(sums + skip, row->residual, (size_t)floats * sizeof(float));
+  row->residual = row->residual ? sums : NULL;
+  row->out = sums;
+  if (tvmrt_tile_row_f32(row, 0, pixels, 0, channels) != 0) return -1;
+  memcpy(y, sums + skip, (size_t)floats * sizeof(float));
+  return 0;
 }
 
 /* Output rows [begin, end) of all images for channels [c_begin, c_end) of one group. The epilogue
@@ -63,7 +99,8 @@ TVMRT_INLINE int tvmrt_conv_transpose_rows(tvmrt_copy_fn copy, const tvmrt_job_f
                                            int64_t end, int c_begin, int c_end) {
   const tvmrt_window* w = &job->layer->window;
   const tvmrt_data_f32* data = job->data;
-  const int phases = w->stride[2] < w->out[2] ? w->stride[2] : w->out[2];
+  const int joined = tvmrt_conv_transpose_joined(job->layer);
+  const int phases = joined > 1 ? 0 : w->stride[2] < w->out[2] ? w->stride[2] : w->out[2];
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
   row.tile.out_stride *= w->stride[2];
@@ -71,15 +108,16 @@ TVMRT_INLINE int tvmrt_conv_transpose_rows(tvmrt_copy_fn copy, const tvmrt_job_f
   row.epilogue = NULL;
   for (int64_t r = begin; r < end; r++) {
     const int64_t pixel = r * w->out[2];
+    if (joined > 1 && tvmrt_conv_transpose_joined_row(copy, job, rows, r, &row) != 0) return -1;
     for (int phase = 0; phase < phases; phase++) {
       const int64_t pixels = (w->out[2] - phase + w->stride[2] - 1) / w->stride[2];
-      row.tile.segment_count = tvmrt_conv_transpose_segments(copy, job, rows, r, phase);
+      row.tile.segment_count = tvmrt_conv_transpose_segments(copy, job, rows, r, phase, 1);
       tvmrt_row_f32_set_pixel(job, pixel + phase, &row);
       if (tvmrt_tile_row_f32(&row, 0, pixels, c_begin, c_end) != 0) return -1;
     }
     if (data->epilogue) {
       data->epilogue(data->y + pixel * w->y_stride + row.channel + c_begin, pixel, w->out[2],
-                     row.channel + c_begin, c_end - c_begin, data->ctx);
+                     row.channel + c_begin, (c_end - c_begin) / joined, data->ctx);
     }
   }
   return 0;
@@ -92,7 +130,9 @@ TVMRT_INLINE int tvmrt_conv_transpose_task_by(tvmrt_copy_fn copy, const tvmrt_jo
   const int64_t count = tvmrt_window_rows(&layer->window);
   const int64_t begin = tvmrt_task_begin(count, 1, task, num_task);
   const int64_t end = tvmrt_task_begin(count, 1, task + 1, num_task);
-  const int channels = layer->out_channels, at_once = tvmrt_channels_at_once(job->tiles);
+  const int channels = layer->out_channels;
+  const int at_once =
+      tvmrt_conv_transpose_joined(layer) > 1 ? channels : tvmrt_channels_at_once(job->tiles);
   tvmrt_rows_f32 rows;
   int rc = 0;
   if (begin == end) return 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
 
 from ..c.initializers import PARALLEL_WORK
@@ -31,12 +32,18 @@ MOVED_WORK = 36  # multiply-adds in the time to move half of a float to another 
 MAX_MOVED_WORK = 5 * PARALLEL_WORK  # TVMRT_PARALLEL_MIN_PRODUCT
 
 
+def joined_pixels(window: Window) -> SymInt:
+    """Return the pixels of a transposed layer's row if all phases of a column are one pixel."""
+    return ceil_div(window.out[2] + window.pad[2] % window.stride[2], window.stride[2])
+
+
 @dataclass(frozen=True)
 class LayerF32:
     """Float layer; ``tvmrt_layer_f32`` in C.
 
     ``in_channels`` and ``out_channels`` count per group, the former in pairs for bfloat16. ``work``
-    decides the number of threads, in multiply-adds.
+    decides the number of threads, in multiply-adds. ``phases`` of a transposed
+    convolution are computed together, with output channels for each, by tiles of ``kind``.
     """
 
     plan: WindowPlan
@@ -44,6 +51,8 @@ class LayerF32:
     in_channels: int
     out_channels: int
     work: int
+    phases: int = 1
+    kind: TileKind = F32
 
     @classmethod
     def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
@@ -111,6 +120,7 @@ class LayerF32:
         out_channels: int,
         groups: int,
         kind: TileKind = F32,
+        phases: int = 1,
     ) -> LayerF32:
         """Return a transposed convolution; ``window.pad`` is cropped from the full output."""
         ins, outs = in_channels // groups, out_channels // groups
@@ -120,7 +130,7 @@ class LayerF32:
             plan = plan_transposed(window, ins, element=FLOAT)
         inputs = window.batch * prod(window.in_)
         work = inputs * window.taps * plan.channels * groups * outs
-        return cls(plan, groups, plan.channels, outs, work)
+        return cls(plan, groups, plan.channels, outs * phases, work, phases, kind)
 
     def as_matmul(self) -> LayerF32:
         """Return the layer of a matmul. Threads share it only if half of it takes longer than
@@ -139,7 +149,7 @@ class LayerF32:
     @property
     def weights(self) -> int:
         """Weights per output channel."""
-        return self.window.taps * self.in_channels
+        return self.window.taps // self.phases * self.in_channels
 
     @property
     def row_pixels(self) -> SymInt | tuple[SymInt, ...]:
@@ -167,7 +177,8 @@ class LayerF32:
     @property
     def scratch_bytes(self) -> int:
         """Bytes that a task requests from ``tvmrt_scratch_alloc``."""
-        return self.plan.scratch_offsets(self._segments)[2]
+        joined = joined_pixels(self.window) * self.out_channels * FLOAT if self.phases > 1 else 0
+        return self.plan.scratch_offsets(self._segments)[2] + joined
 
     def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
         """Return the members of the ``tvmrt_layer_f32``; ``low`` and ``high`` are clamp bounds as C

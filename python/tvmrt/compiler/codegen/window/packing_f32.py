@@ -96,13 +96,14 @@ class PackingOrder:
 
 
 def pack_conv_transpose(
-    weight: np.ndarray, tiles: Tiles, groups: int = 1, pairs: bool = False
+    weight: np.ndarray, tiles: Tiles, groups: int = 1, pairs: bool = False, phases: int = 1
 ) -> np.ndarray:
     """Pack weights ``[IC, OC / groups, *kernel]`` in the order of :func:`pack_conv`, optionally as
-    bfloat16 pairs."""
+    bfloat16 pairs, with output channels for each of the ``phases`` of kernel columns."""
     weight = np.asarray(weight, np.float32)
-    per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
-    turned = per_group.reshape(-1, *per_group.shape[2:])
+    ins = weight.shape[0] // groups
+    per_group = weight.reshape(groups, ins, weight.shape[1], -1, phases).transpose(0, 4, 2, 1, 3)
+    turned = per_group.reshape(-1, ins, per_group.shape[4])
     return pack_conv(to_bf16_pairs(turned, 1) if pairs else turned, tiles, groups)
 
 

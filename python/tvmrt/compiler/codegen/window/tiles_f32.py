@@ -270,6 +270,11 @@ def choose_tiles(
     return search.complete(_fastest(list(search.tiles(machine)), machine))
 
 
+def min_row_cycles(sizes: TileSizes) -> float:
+    """Estimate the cycles of the fastest tiles for one row of each length."""
+    return min(each.cycles for each in _TileSearch.of(sizes).tiles(sizes.machine))
+
+
 def available_tiles(sizes: TileSizes) -> list[Tiles]:
     """Return all tiles that :func:`choose_tiles` considers."""
     search = _TileSearch.of(sizes)
