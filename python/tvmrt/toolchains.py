@@ -124,16 +124,17 @@ def _own_zig_triple() -> str:
     return f"native-native-{system[-1]}" if system[1:2] == ["linux"] else ""
 
 
-def environment(command: Sequence[str], folder: Path) -> Mapping[str, str] | None:
-    """Return the variables for a compiler in a temporary folder; None for those of this process.
+def environment(command: Sequence[str], folder: Path) -> Mapping[str, str]:
+    """Return the variables for a compiler in a temporary folder.
 
-    Zig keeps all objects that it compiles forever. Here they go to the folder; only its C libraries
-    stay in the user's cache folder, if that is writable.
+    Its temporary files go there, since a compiler that is ended leaves them; zig's objects, too,
+    which it would keep. Its C libraries stay in the user's cache folder, if that is writable.
 
     Raises OSError if the user named a cache folder that is not writable: zig would try forever.
     """
+    variables = {**os.environ, "TMPDIR": str(folder)}
     if not is_zig(command):
-        return None
+        return variables
     local = str(folder / "zig-cache")
     given = {name: os.environ[name] for name in (_ZIG_LOCAL, _ZIG_GLOBAL) if os.environ.get(name)}
     for name, path in given.items():
@@ -142,7 +143,7 @@ def environment(command: Sequence[str], folder: Path) -> Mapping[str, str] | Non
                 f"it cannot write to its cache folder {path}; set {name} to another one, or "
                 "unset it"
             )
-    variables = {**os.environ, _ZIG_LOCAL: local, **given}
+    variables |= {_ZIG_LOCAL: local, **given}
     if _ZIG_GLOBAL not in given and not _has_cache_folder():
         variables[_ZIG_GLOBAL] = local
     return variables

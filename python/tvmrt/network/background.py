@@ -23,8 +23,7 @@ _STARTED: set[str] = set()  # keys of the networks that this process has had com
 # The pipe is open until the process has all it needs, so it survives the process that started it.
 _PROGRAM = """
 import os, pickle, sys
-if hasattr(os, "nice"):
-    os.nice(15)
+os.nice(15)  # the pack is for Linux
 import tvmrt
 model, request, cache = pickle.load(sys.stdin.buffer)
 tvmrt.load(model, request=request, cache=cache)
