@@ -1,9 +1,8 @@
 """Bounds of the loops of the C code, in the formats of aiT and OTAWA.
 
-Almost no loop of generated code and kernels depends on data, so that a run has its bound: the code
-is built with a counter in the condition of each loop, and replays the vectors. A loop that has
-another number of iterations for another vector depends on data; it is named, and has no bound. A
-loop that ends by break counts on in its next execution, which makes its bound larger.
+Almost no loop of generated code and kernels depends on data: the code is built with a counter in
+each loop's condition, and replays the vectors. A loop with another number of iterations for another
+vector has no bound. A loop that ends by break counts on in its next execution, so its bound grows.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from tvmrt.compiler.sdk.export import CFLAGS, find_compiler, run_compiler, scrat
 
 from .documents import json_text
 
+BASIS = "counted with the recorded vectors: review loops that depend on data"
 # What a scan for loops passes over, and loops; `} while` ends a do loop.
 _TOKEN = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\b(for|(?:\} )?while) \(", re.S
@@ -148,13 +148,13 @@ def _closing(text: str, at: int) -> int:
 def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
     """Yield ``wcet.json`` and the annotations; ``cycles``: an estimate, or why there is none."""
     rows = [{k: v for k, v in vars(loop).items() if k != "is_do"} for loop in loops]
-    yield "wcet.json", json_text({"cycles": cycles, "loops": rows})
+    yield "wcet.json", json_text({"basis": BASIS, "cycles": cycles, "loops": rows})
     lines = [
         f'loop "{loop.function}.L{loop.number}" bound: 0..{loop.most}; # {loop.file}:{loop.line}'
         if loop.most is not None else f"# {loop.function}.L{loop.number} depends on data"
         for loop in loops
     ]  # fmt: skip
-    yield "loops.ais", "\n".join(["# Loop bounds for aiT (AIS2)", *lines, ""])
+    yield "loops.ais", "\n".join([f"# Loop bounds for aiT (AIS2), {BASIS}", *lines, ""])
     lines = [
         f"  <function name={quoteattr(loop.function)}>"
         f'<loop source={quoteattr(Path(loop.file).name)} line="{loop.line}" '
@@ -162,5 +162,5 @@ def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
         for loop in loops
         if loop.most is not None
     ]
-    head = ['<?xml version="1.0" encoding="UTF-8"?>', "<flowfacts>"]
+    head = ['<?xml version="1.0" encoding="UTF-8"?>', f"<!-- {BASIS} -->", "<flowfacts>"]
     yield "loops.ffx", "\n".join([*head, *lines, "</flowfacts>", ""])

@@ -91,6 +91,8 @@ def test_loop_bounds_are_those_of_the_code(digits):
     (quantize,) = [each for each in loops if each["function"] == "tvmgen_default_quantize"]
     assert (quantize["most"], quantize["total"]) == (64, 64)
     assert 'loop "tvmgen_default_quantize.L1" bound: 0..64;' in (digits / "loops.ais").read_text()
+    for name in ("wcet.json", "loops.ais", "loops.ffx"):  # each says that it is an observation
+        assert "counted with the recorded vectors" in (digits / name).read_text()
     assert 'maxcount="64" totalcount="64"' in (digits / "loops.ffx").read_text()
 
 
