@@ -7,12 +7,6 @@
 #include "../../src_backend/compiler.h"
 
 #if defined(__GNUC__)
-/* printf-like function: parameter `fmt` is the format, its arguments start at parameter `first`. */
-#if defined(__MINGW32__) && !defined(__clang__)
-#define TVMRT_PRINTF(fmt, first) __attribute__((format(gnu_printf, fmt, first)))
-#else
-#define TVMRT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-#endif
 /* Not inlined: keeps stack frames of rare paths out of the most frequent one. */
 #define TVMRT_OUT_OF_LINE __attribute__((noinline))
 /* Not inlined, with unchanged parameters: a caller with the same parameters can tail-call it. */
@@ -30,7 +24,6 @@
 /* A function that runs when the library is unloaded, or the program ends. */
 #define TVMRT_AT_UNLOAD __attribute__((destructor, unused))
 #else
-#define TVMRT_PRINTF(fmt, first)
 #define TVMRT_OUT_OF_LINE
 #define TVMRT_TAIL_CALLED
 #define TVMRT_COLD_PATH

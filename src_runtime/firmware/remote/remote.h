@@ -208,10 +208,7 @@ const char* tvmrt__remote_error_text(tvm_crt_error_t code, char room[16]);
 #ifdef TVMRT_REMOTE_HOST
 /* Make room for more bytes; 0 if there is no memory. */
 int tvmrt__remote_grow(remote_writer* out, size_t bytes);
-#ifdef __GNUC__
-__attribute__((format(printf, 1, 2)))
-#endif
-void tvmrt__remote_set_error(const char* fmt, ...);
+void tvmrt__remote_set_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
 /* An error code; hosts set the text, too. */
 #define REMOTE_FAIL(code, ...) (tvmrt__remote_set_error(__VA_ARGS__), (code))
 tvm_crt_error_t tvmrt__remote_check_version(const uint8_t* version, size_t size);
