@@ -219,7 +219,7 @@ class Boards(devices.PythonDevice):
 
 
 class Prepared(Boards):
-    name = "prepared"
+    name = "of_any_size"
 
     def prepares_sizes(self):
         return True
@@ -248,5 +248,6 @@ def test_codegen_for_boards_keeps_dynamic_sizes_of_hosts(tmp_path):
         devices.unregister(device.name)
     dynamic = "its dimensions are dynamic (n = 1..6)"
     assert "has a codegen but does not define prepares_sizes" in reasons["boards", "native"]
-    assert reasons["prepared", "native"] == "prepared"
-    assert dynamic in reasons["boards", "cortex-m4"] and dynamic in reasons["prepared", "cortex-m4"]
+    assert reasons[Prepared.name, "native"] == Prepared.name
+    assert dynamic in reasons["boards", "cortex-m4"]
+    assert dynamic in reasons[Prepared.name, "cortex-m4"]
