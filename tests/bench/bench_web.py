@@ -9,15 +9,11 @@ both alternate; times are medians. The last column is the largest difference of 
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
 import subprocess
 import sys
 import tempfile
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "support"))
@@ -88,24 +84,6 @@ KINDS = {"float32": ("Float32Array", "float32"), "int8": ("Int8Array", "int8"),
          "int64": ("BigInt64Array", "int64")}  # fmt: skip
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    """Without a line for each request."""
-
-    def log_message(self, *_) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def served(folder: Path):
-    """Yield the address of a folder."""
-    handler = partial(_Quiet, directory=str(folder))
-    _Quiet.extensions_map |= {".mjs": "text/javascript", ".wasm": "application/wasm"}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-
-
 def prepare(path: Path, folder: Path) -> dict:
     """Write the network for both, and its inputs; return what the page needs to know of these."""
     (folder / path.name).write_bytes(path.read_bytes())
@@ -129,7 +107,7 @@ def rows(paths: list[Path], folder: Path):
     command = ["npm", "install", "--silent", "--no-audit", "onnxruntime-web"]
     subprocess.run(command, cwd=folder, check=True)
     runtime = [folder / RIVAL / each for each in RIVAL_FILES]
-    with served(folder) as address, chromium.launched() as browser:
+    with chromium.served(folder) as address, chromium.launched() as browser:
         for path in paths:
             arguments = {"name": path.stem, "inputs": prepare(path, folder), "rival": RIVAL,
                          "seconds": SECONDS}  # fmt: skip

@@ -9,11 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from zlib import compress, crc32
 
 import chromium
@@ -104,24 +100,10 @@ IN_BROWSER = """async () => {
 }"""
 
 
-class _Files(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def _served(folder: Path):
-    """Serve the files of a folder; yield the address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-
-
 def _check_in_browser(browser, folder: Path, library) -> None:
     """Compare a browser's results with Node's, bit by bit; a static server has all files."""
     watched = chromium.Watched(browser)
-    with _served(folder) as address:
+    with chromium.served(folder) as address:
         watched.page.goto(f"{address}/job.json")
         assert watched.page.evaluate(IN_BROWSER) == [True] * len(library.summary.outputs)
     watched.page.close()
@@ -375,7 +357,7 @@ def test_page_reads_dropped_pictures_in_a_browser(where, digits, browser):
     pictures, labels = _pictures(20)
     watched = chromium.Watched(browser, scheme="dark" if where == "server" else "light")
     page = watched.page
-    with _served(digits) as address:
+    with chromium.served(digits) as address:
         page.goto(f"{address if where == 'server' else digits.as_uri()}/digits.html")
         page.wait_for_function("document.getElementById('answer').textContent === 'Ready.'")
         found = []

@@ -241,8 +241,7 @@ def _loaded(source: _Source, requested: Request, store: Cache | None, key: str |
         except (OSError, ValueError):  # damaged, or removed by another process
             pass
         store.remove(key)
-    early = None if store is None else background.pack_request(requested)
-    if early is not None and store is not None and key is not None:
+    if store is not None and key is not None and (early := background.pack_request(requested)):
         digest = cast(str, source.digest())
         network = _loaded(source, early, store, cache_key.key_of(digest, early))
         background.start(source.model, requested, store.folder, key, source.name)

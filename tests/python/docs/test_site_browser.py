@@ -9,10 +9,7 @@ import os
 import re
 import shutil
 import sys
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import chromium
 import pytest
@@ -78,21 +75,14 @@ def browser():
         yield opened
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(scope="module", params=["folder", "server"])
 def address(request, site):
     """Return the address of the built version, in a folder or on a static server."""
     if request.param == "folder":
         yield site.as_uri()
         return
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site.parent)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/{site.name}"
-    server.shutdown()
+    with chromium.served(site.parent) as server:
+        yield f"{server}/{site.name}"
 
 
 def test_search_index_and_python_page_are_complete(site):

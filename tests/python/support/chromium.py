@@ -1,4 +1,4 @@
-"""Chromium for tests of pages: start it, open pages, check their accessibility.
+"""Chromium for tests of pages: start it, serve and open pages, check their accessibility.
 
 Tests need Chromium and the extra ``browser``; without them they are skipped.
 """
@@ -8,6 +8,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -36,6 +40,20 @@ def launched() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
         yield browser
         browser.close()
+
+
+class _Files(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Yield the address of a static server of the files of a folder."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
 
 
 class Watched:
