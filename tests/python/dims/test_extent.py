@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tvmrt.compiler.ir.sizes import (
+    INT_MAX,
     Extent,
     Symbol,
     bounds,
@@ -175,6 +176,15 @@ def test_large_products_are_long_in_c():
     assert str(wide * wide) == "(1LL * n_w * n_w)"
     assert str(wide * 2) == "(n_w * 2)"
     assert (lower_bound(wide * wide), upper_bound(wide * wide)) == (1, 1 << 40)
+    n, m = (Symbol(name, 1, INT_MAX, f"n_{name}").extent for name in "nm")
+    assert str(n * m) == "(n_m * n_n)"  # a run checks the elements of its tensors
+    assert str(n - m) == "(n_n - n_m)"
+    assert str(n * m - n * 2) == "(1LL * n_m * n_n - 2LL * n_n)"
+    assert str((n + 255) // 256) == "((1LL * n_n + 255) / 256)"
+    assert str(n // 256) == "(n_n / 256)"
+    assert (
+        str(sym_max(2 * n - m, 0)) == "((2LL * n_n - 1LL * n_m) > 0 ? (2LL * n_n - 1LL * n_m) : 0)"
+    )
 
 
 def test_the_order_of_terms_does_not_depend_on_the_process():

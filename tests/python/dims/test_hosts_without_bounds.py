@@ -59,6 +59,14 @@ CASES = {
     "the least of no elements": ("float[M, N] x", ONE, "y = ArgMin<axis = 1, keepdims = 0>(x)"),
     "no columns of some rows": ("float[N, M] x", "int64[2, 1] i = {1, -2}",
         "y = GatherND(x, i)"),
+    "a part that is computed before the size of the whole is known": ("float[N, M] x",
+        "int64[1] flat = {-1}, int64[1] t = {0}, int64 z = {0}, int64 o = {1}, float[2] c = {1, 2}",
+        "f = Reshape(x, flat)  a = Abs(f)  i = Cast<to = 7>(a)  s = ReduceSum<keepdims = 0>(i, t)"
+        "r = Range(z, s, o)  q = Cast<to = 1>(r)  y = Concat<axis = 0>(a, q, c)"),
+    "a found extent below 0, and -1": ("float[N] x",
+        "float none = {0}, int64[1] two = {2}, int64[1] four = {4}, int64[1] rest = {-1}",
+        "k = Greater(x, none)  f = Compress<axis = 0>(x, k)  n = Shape(f)  m = Mul(n, two)"
+        "d = Sub(m, four)  s = Concat<axis = 0>(d, rest)  y = Reshape(n, s)"),
 }  # fmt: skip
 INPUTS = {"p": np.array([1, 1, 0, -2]), "s": np.array([3, -1])}
 
@@ -100,6 +108,22 @@ def test_memory_for_a_remainder_of_a_found_size():
     )
     found = tvmrt.load(model, cache=False)(np.ones(65537, np.float32))
     assert found.shape == (65537 % 3, 65537)
+
+
+@pytest.mark.slow
+def test_products_that_cancel_may_exceed_an_int():
+    """The last four columns, whose number is a difference of products of the sizes."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[L, N] x) => (float[A, B, C] y)'
+        "<int64[1] one = {1}, int64[1] four = {4}, int64[1] end = {2147483648}, uint8 zero = {3},"
+        "int64[3] row = {1, 1, -1}, uint8[2, 1, 2] w = {0, 5, 0, 4}> { s = Shape(x)"
+        "n = Gather(s, one)  b = Sub(n, four)  t = Slice(x, b, end, one)  u = Cast<to = 2>(t)"
+        "r = Reshape(u, row)  c = ConvInteger(r, w, zero)  y = Cast<to = 1>(c) }"
+    )
+    network, session = tvmrt.load(model), runtime.InferenceSession(model.SerializeToString())
+    for shape in ((2, 4), (8, 1500), (100, 1500)):
+        x = np.random.default_rng(3).integers(0, 9, shape).astype(np.float32)
+        np.testing.assert_array_equal(network(x), session.run(None, {"x": x})[0])
 
 
 @pytest.mark.slow

@@ -98,8 +98,8 @@ def _write_into_slice(memory: _Memory, copy: Step) -> bool:
     if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
         return False
     at = target.at
-    if data_dependent_symbols(at.shape, at.strides, at.offset):
-        return False  # the source may be written before the count in this layout is known
+    if data_dependent_symbols(at.shape, at.strides, at.offset, target.buffer.size):
+        return False  # the source may be written before the count in this size or layout is known
     if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
     touching = memory.touching[source.buffer]

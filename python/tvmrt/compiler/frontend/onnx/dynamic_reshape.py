@@ -28,6 +28,7 @@ from tvmrt.compiler.ir.sizes import (
     is_unbounded,
     lower_bound,
     sym_max,
+    sym_sum,
     symbols_of,
     upper_bound,
 )
@@ -106,8 +107,11 @@ def infer_in_run(ctx: NodeContext, x: Value, requested: Sequence[SymInt], axis: 
     most = upper_bound(total) // max(lower_bound(product), 1)
     high = INT_MAX if is_unbounded(total) else most
     extent = ctx.data_dependent_extent(quotient.value, 0, high, f"extent of axis {axis}")
+    negative = sym_sum(sym_max(-n, 0) for n in requested if n != -1 and lower_bound(n) < 0)
     rest = (size - quotient * others).reshape(1)
-    text = f"a shape {_as_text(shape)} that divides the elements of {x.name}"
+    if negative != 0:  # no extent but -1 is below 0; the rest is not, either
+        rest = rest + TensorExpr(ctx, ctx.integer_tensor(np.asarray([negative], object)))
+    text = f"a shape {_as_text(requested)} that divides the elements of {x.name}"
     fits = require(rest, [0], numbers, "shape", text)
     shape[axis] = extent
     return ctx.emit("choice", [fits, x, x], shape=tuple(shape))

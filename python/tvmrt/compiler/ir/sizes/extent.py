@@ -8,7 +8,7 @@ Questions that depend on these values are answered from the bounds, or see ``und
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -134,7 +134,7 @@ class Quotient(_Computed):
         return number // self.divisor
 
     def text(self, names: bool, wide: bool = False) -> str:
-        return f"({self.number.text(names, wide)} / {self.divisor})"
+        return f"({_part_text(self.number, names, wide)} / {self.divisor})"
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,12 @@ class MaxWithZero(_Computed):
         return 2 * self.number.weight  # C text has the number twice
 
     def text(self, names: bool, wide: bool = False) -> str:
-        number = self.number.text(names, wide)
+        number = _part_text(self.number, names, wide)
         return f"max({number}, 0)" if names else f"({number} > 0 ? {number} : 0)"
 
 
 Atom = Union[Symbol, Quotient, MaxWithZero]
+Term = tuple[tuple[Atom, ...], int]  # a product of atoms, and its factor
 SymInt = Union[int, "Extent"]
 Exact = Union[int, Fraction, "Extent"]  # a number that may be between two integers
 
@@ -203,7 +204,7 @@ class Extent:
                 raise ValueError(f"{self!r} is not an integer in C; round it")
             return f"({(self * unit).text()} / {unit})"  # type: ignore[union-attr]
         parts = []
-        is_long = not names and (wide or any(_is_wide(atoms, k) for atoms, k in self.terms))
+        is_long = not names and (wide or _is_wide(self))
         # negative terms after positive ones, a number last: n + 1
         for atoms, k in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
             words = [a.text(names, wide) for a in atoms]
@@ -336,12 +337,32 @@ def _check_weight(weight: int) -> None:
         )
 
 
-def _is_wide(atoms: tuple[Atom, ...], factor: int) -> bool:
-    """Return whether a term may exceed C's int. Terms with an unbounded dimension are parts of
-    tensors, whose sizes a run has checked."""
-    if is_unbounded(*atoms):
-        return False
-    return abs(factor) * prod(atom.bounds[1] for atom in atoms) > INT_MAX
+def _part_text(number: Extent, names: bool, wide: bool) -> str:
+    """Return the text of the number inside a quotient or maximum, which no run checks: in C, int
+    only for a difference of single sizes."""
+    exceeds = is_unbounded(number) and not all(map(_is_single, _sides(number)))
+    return number.text(names, wide or exceeds)
+
+
+def _is_wide(extent: Extent) -> bool:
+    """Return whether a term, or the sum of the positive ones, may exceed C's int. A run checks the
+    sizes of tensors with an unbounded dimension, but not products that are subtracted."""
+    if not is_unbounded(extent):
+        return any(abs(k) * prod(a.bounds[1] for a in atoms) > INT_MAX for atoms, k in extent.terms)
+    positive, negative = _sides(extent)
+    return any(atoms for atoms, _ in negative) and not _is_single(positive)
+
+
+def _sides(extent: Extent) -> tuple[list[Term], list[Term]]:
+    """Return the positive and the negative terms."""
+    return [t for t in extent.terms if t[1] > 0], [t for t in extent.terms if t[1] < 0]
+
+
+def _is_single(terms: Sequence[Term]) -> bool:
+    """Return whether terms are at most one size or one number, which C's int can hold."""
+    return not terms or (
+        len(terms) == 1 and (not terms[0][0] or (len(terms[0][0]) == 1 and abs(terms[0][1]) == 1))
+    )
 
 
 def is_unbounded(*values: Any) -> bool:
