@@ -169,6 +169,7 @@ def test_undecidable_comparison_is_reported():
     with pytest.raises(UndecidedExtent, match="the extent seq is known only"):
         range(SEQ)
     assert SEQ > 0 and SEQ <= 128 and SEQ != 0 and bool(SEQ)
+    assert not bool((SEQ + 1) // 2 + SEQ // 2 - SEQ)
 
 
 def test_large_products_are_long_in_c():

@@ -63,6 +63,14 @@ CASES = {
         "int64[1] flat = {-1}, int64[1] t = {0}, int64 z = {0}, int64 o = {1}, float[2] c = {1, 2}",
         "f = Reshape(x, flat)  a = Abs(f)  i = Cast<to = 7>(a)  s = ReduceSum<keepdims = 0>(i, t)"
         "r = Range(z, s, o)  q = Cast<to = 1>(r)  y = Concat<axis = 0>(a, q, c)"),
+    "pads that an open size decides": ("float[1, 2, N] x",
+        "float[2, 1, 2] w = {1, 2, 3, -4}",
+        "p = LpPool<kernel_shape = [2], pads = [1, 1]>(x)"
+        "c = Conv<auto_pad = \"SAME_UPPER\", group = 2, strides = [2]>(p, w)"
+        "y, z = Split<axis = 2, num_outputs = 2>(c)"),
+    "ArgMin of columns, of which there may be none": ("float[N] x", "int64[1] half = {2}",
+        "n = Shape(x)  m = Div(n, half)  s = Concat<axis = 0>(m, m)  o = ConstantOfShape(s)"
+        "y = ArgMin<axis = -2>(o)"),
     "a found extent below 0, and -1": ("float[N] x",
         "float none = {0}, int64[1] two = {2}, int64[1] four = {4}, int64[1] rest = {-1}",
         "k = Greater(x, none)  f = Compress<axis = 0>(x, k)  n = Shape(f)  m = Mul(n, two)"

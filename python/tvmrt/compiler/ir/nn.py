@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from . import reference_conv
 from .contract import LIMIT, Contract, Rule, holds, let
 from .op import Op, broadcast, register
+from .sizes import bounds
 from .sizes.assumptions import is_at_least
 from .traits import SumOrder, Trait, Weights
 
@@ -16,6 +18,12 @@ from .traits import SumOrder, Trait, Weights
 def conv_extent(n: int, k: int, stride: int, dilation: int, before: int, after: int) -> int:
     """Return the output extent of a sliding window."""
     return (n + before + after - dilation * (k - 1) - 1) // stride + 1
+
+
+def may_have_pads(attrs: Mapping[str, Any]) -> bool:
+    """Return whether a window has padding at some sizes."""
+    pads = [*attrs.get("pads_before", ()), *attrs.get("pads_after", ())]
+    return any(bounds(pad) != (0, 0) for pad in pads)
 
 
 _STEPS = "strides: ints[*S] 1.., dilations: ints[*S] 1.., pads_before: ints[*S] 0.."

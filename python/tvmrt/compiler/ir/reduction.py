@@ -200,7 +200,9 @@ class ArgReduce(Op):
     def evaluate(self, arrays, attrs):
         x, axis = arrays[0], attrs["axis"]
         pick = np.argmax if self.largest else np.argmin
-        if attrs["select_last"]:
+        if x.shape[axis] == 0:
+            index = np.empty(x.shape[:axis] + x.shape[axis + 1 :], np.int64)
+        elif attrs["select_last"]:
             index = x.shape[axis] - 1 - pick(np.flip(x, axis), axis)
         else:
             index = pick(x, axis)

@@ -18,6 +18,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import REDUCE, Node, Trait, Value, get_op
+from tvmrt.compiler.ir.nn import may_have_pads
 from tvmrt.compiler.ir.requantization import requantize, rounding_of
 
 from .channel_constants import per_channel
@@ -101,8 +102,9 @@ def constant_contribution(node: Node, x: Channels) -> np.ndarray:
     """
     zero = node.attrs.get("x_zero", 0)
     zero_mask = x.constant_mask & (x.constant_values == zero)
-    padded = any((*node.attrs.get("pads_before", ()), *node.attrs.get("pads_after", ())))
-    return zero_mask if padded or not node.operator.integer_of else x.constant_mask
+    if may_have_pads(node.attrs) or not node.operator.integer_of:
+        return zero_mask
+    return x.constant_mask
 
 
 def channel_contribution(node: Node, w: np.ndarray, x: Channels, which: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
+from tvmrt.compiler.ir.nn import may_have_pads
 from tvmrt.compiler.ir.quantized import quantize_array
 from tvmrt.compiler.ir.sizes import symbols_of
 
@@ -71,7 +72,7 @@ def _fold_into(b: Builder, node: Node, pad: Node, x: Value) -> Value | None:
     before, after = pad.attrs["before"], pad.attrs["after"]
     attrs = dict(node.attrs)
     if node.has(Trait.MEAN):
-        if not attrs["count_pads"] and any((*attrs["pads_before"], *attrs["pads_after"])):
+        if not attrs["count_pads"] and may_have_pads(attrs):
             return None
         attrs["count_pads"] = True
     attrs["pads_before"] = tuple(p + q for p, q in zip(attrs["pads_before"], before[2:]))

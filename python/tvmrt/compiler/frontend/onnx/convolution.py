@@ -12,6 +12,7 @@ from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.contract import LIMIT
 from tvmrt.compiler.ir.limits import MAX_SEPARATE_TAPS
+from tvmrt.compiler.ir.nn import may_have_pads
 from tvmrt.compiler.ir.quantized import dequantize_of
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.sizes.assumptions import are_equal
@@ -132,7 +133,7 @@ def _im2col_matmul(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dic
     out_channels, depth, *kernel = w.shape
     if channels != depth * groups or out_channels % groups:
         raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
-    if any(attrs["pads_before"]) or any(attrs["pads_after"]):
+    if may_have_pads(attrs):
         before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
         x = ctx.emit("pad", [x], before=before, after=after, mode="constant")
     extents = [

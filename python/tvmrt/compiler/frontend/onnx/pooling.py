@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.nn import may_have_pads
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.sizes import data_dependent_symbols, sym_max, sym_min, symbols_of
 from tvmrt.compiler.ir.sizes.assumptions import is_at_least
@@ -73,7 +74,7 @@ def pool(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[
 
 def is_global(x: Value, attrs: dict) -> bool:
     """Return whether there is a single window that covers the whole image."""
-    return attrs["kernel"] == x.shape[2:] and not any(attrs["pads_before"] + attrs["pads_after"])
+    return attrs["kernel"] == x.shape[2:] and not may_have_pads(attrs)
 
 
 @onnx_op("MaxPool")

@@ -315,8 +315,8 @@ class Extent:
 
     def __bool__(self) -> bool:
         low, high = bounds(self)
-        if low > 0 or high < 0:
-            return True
+        if low > 0 or high < 0 or low == high:
+            return low != 0
         if low >= 0 and (decide := decider()) is not None:
             is_zero = decide(self * denominator(self) - 1)  # type: ignore[arg-type]
             if is_zero is not None:
