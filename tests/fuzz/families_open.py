@@ -211,9 +211,11 @@ def cut(g: SizedGrowing, x: Tensor) -> None:
     """Slice between computed positions, which may be negative, beyond the end, or backward."""
     axis = open_axis(g, x)
     places = [count_of(g, x), g.whole([0]), small(g), g.whole([-g.random.randint(1, 4)])]
-    start, end = g.random.choice(places), g.random.choice([*places, g.whole([2**63 - 1])])
-    step = g.whole([g.random.choice([1, 1, 2, 3, -1, -2])])
-    g.add("Slice", [x, start, end, g.whole([axis]), step])
+    step = g.random.choice([1, 1, 2, 3, -1, -2])
+    # onnxruntime takes the largest integer for the first element of a backward slice
+    beyond = g.whole([2**63 - 1 if step > 0 else -(2**63)])
+    start, end = g.random.choice(places), g.random.choice([*places, beyond])
+    g.add("Slice", [x, start, end, g.whole([axis]), g.whole([step])])
 
 
 @open_family("fi", weight=3)
