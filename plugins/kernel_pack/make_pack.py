@@ -49,7 +49,7 @@ STORAGE = re.compile(
 )
 # Types of vectors, which only the compiler of the library has.
 VECTORS = re.compile(
-    r"_[fiu]\d+(?:x|v\b)|\b__m\d+|\bVEC\b|x(16|32|64|128|512)_t\b|tvmrt_(i8|bf16)_(vec|acc)"
+    r"_[fiu]\d+(?:x|v\b)|\b__m\d+|\bVEC\b|\dx\d+(x\d)?_t\b|tvmrt_(i8|bf16)_(vec|acc)"
 )
 # Storage of exported functions; those of the second kind are inlined where the library calls them.
 EXPORT = """\

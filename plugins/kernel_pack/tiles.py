@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
-LANES = {"v3": 8, "v4vnni": 16}
-REGISTERS = {"v3": 16, "v4vnni": 32}
+LANES = {"v3": 8, "v4vnni": 16, "neon": 4, "dot": 4}
+REGISTERS = {"v3": 16, "v4vnni": 32, "neon": 32, "dot": 32}
+_I8_FORMATS = {"v3": "X86_AVX2", "v4vnni": "X86_VNNI", "neon": "NEON", "dot": "NEON_DOT"}
 MACROS = {
-    level: {"TVMRT_OPENMP_SIMD": "1", "TVMRT_DEPTH_FIRST_LAYERS": "8", "TVMRT_I8_FORMAT": format_}
-    for level, format_ in (("v3", "TVMRT_I8_X86_AVX2"), ("v4vnni", "TVMRT_I8_X86_VNNI"))
+    level: {
+        "TVMRT_OPENMP_SIMD": "1",
+        "TVMRT_DEPTH_FIRST_LAYERS": "8",
+        "TVMRT_I8_FORMAT": f"TVMRT_I8_{name}",
+    }
+    for level, name in _I8_FORMATS.items()
 }
 
 
@@ -44,7 +49,7 @@ def _recurrent_layers() -> dict[str, str]:
 
 def _float_tiles(level: str) -> dict[str, str]:
     result, registers = {}, REGISTERS[level]
-    for lanes in (LANES[level] // 2, LANES[level]):
+    for lanes in sorted({max(4, LANES[level] // 2), LANES[level]}):
         for vectors in range(1, 9):
             widest = min(14, (registers - 1) // vectors - 1)
             chains = {chain_count(vectors * width) for width in range(1, widest + 1)}
@@ -66,7 +71,7 @@ def _add(result: dict[str, str], part: str, *sizes: int) -> None:
 
 def _depthwise_tiles(level: str) -> dict[str, str]:
     result, registers = {}, REGISTERS[level]
-    for lanes in {LANES[level], LANES[level] // 2, 4}:
+    for lanes in sorted({LANES[level], max(4, LANES[level] // 2), 4}):
         for width in range(1, 9):
             name = f"tvmrt_depthwise_f32_{lanes}x{width}"
             result[name] = f"TVMRT_DEFINE_DEPTHWISE_ANY_F32({name}, {lanes}, {width}, {lanes})"

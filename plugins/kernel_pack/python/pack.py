@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 TARGET = "kernel-pack"
 INSTALL = "pip install 'tvmrt[compile]'"
-# Levels with a library, widest first, by the flags of the processor that they need.
+# Levels with a library by the instruction set and the flags of the processor that they need, widest
+# first, and the target that has them.
 _NEEDS = {
-    "v4vnni": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"},
-    "v3": {"avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"},
+    "x86_64": {
+        "v4vnni": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"},
+        "v3": {"avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"},
+    },
+    "aarch64": {"dot": {"asimddp"}, "neon": {"asimd"}},
 }
+_TARGETS = {"x86_64": "x86-64", "aarch64": "aarch64-linux"}
 
 
 @dataclass(frozen=True)
@@ -97,11 +102,12 @@ def find_pack() -> Pack:
     """Return the pack of the widest level that this processor has. Raises CompileError if there is
     none."""
     flags = processor.flags()
-    levels = [level for level, needs in _NEEDS.items() if needs <= flags]
-    if processor.machine() != "x86_64" or not levels:
+    needed = _NEEDS.get(processor.machine(), {})
+    levels = [level for level, needs in needed.items() if needs <= flags]
+    if not levels:
         raise CompileError(
             f"the kernel pack has no kernels for this processor, {processor.machine()}; they are "
-            "for x86-64 with AVX2; install a C compiler"
+            "for x86-64 with AVX2 and for aarch64; install a C compiler"
         )
     for pack in (Pack(level, folder) for level in levels for folder in _folders()):
         if pack.library.is_file():
@@ -126,5 +132,5 @@ def __getattr__(name: str) -> Target:
         raise AttributeError(name)
     from tvmrt.compiler.sdk.codegen import get_target  # keeps cached loads fast
 
-    (level,) = get_target("x86-64", (find_pack().level,)).levels
+    (level,) = get_target(_TARGETS[processor.machine()], (find_pack().level,)).levels
     return replace(level, name=TARGET, flags=(), like="native")

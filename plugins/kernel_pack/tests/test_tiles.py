@@ -17,7 +17,7 @@ from tvmrt.compiler.ir.sizes import Symbol
 from tvmrt.plugins.kernel_pack import link
 
 FOLDER = Path(__file__).parents[1]
-LEVELS = ("v3", "v4vnni")
+LEVELS = {"v3": "x86-64", "v4vnni": "x86-64", "neon": "aarch64-linux", "dot": "aarch64-linux"}
 
 
 def _module(name):
@@ -37,7 +37,7 @@ EXPORTED = {level: frozenset(tiles.definitions(level)) for level in LEVELS}
 
 
 def _machine(level):
-    (machine,) = get_target("x86-64", (level,)).levels
+    (machine,) = get_target(LEVELS[level], (level,)).levels
     return machine
 
 

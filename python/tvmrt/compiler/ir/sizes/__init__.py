@@ -1,7 +1,8 @@
 """Sizes: expressions of dimensions, and their bounds.
 
 ``extent``: the expressions and their arithmetic. ``bounds``: their minimum and maximum. ``forms``:
-questions about their form. ``undecided`` and ``assumptions``: questions that bounds leave open.
+questions about their form. ``int_range``: which of them C's int can hold. ``undecided`` and
+``assumptions``: questions that bounds leave open.
 """
 
 # ruff: noqa: F401 (names for other packages)

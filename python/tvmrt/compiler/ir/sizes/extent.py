@@ -8,7 +8,7 @@ Questions that depend on these values are answered from the bounds, or see ``und
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -22,14 +22,11 @@ import numpy as np
 from tvmrt.option_syntax import option
 
 from .bounds import bounds, denominator
+from .int_range import INT_MAX, is_unbounded, may_exceed_int, part_may_exceed_int
 from .undecided import UndecidedExtent, decider, unknown_text
 
 # Symbols of an extent, each as often as its text has it: sums of products of sums grow quickly.
 MAX_WEIGHT = 4096
-# Of C's int, the type of generated expressions where it suffices. It is the maximum of a dimension
-# without a bound, and of the elements of a tensor, which each run checks where the compiler cannot.
-INT_MAX = 2**31 - 1
-
 _printed: ContextVar[set[Symbol] | None] = ContextVar("printed", default=None)
 
 
@@ -154,7 +151,6 @@ class MaxWithZero(_Computed):
 
 
 Atom = Union[Symbol, Quotient, MaxWithZero]
-Term = tuple[tuple[Atom, ...], int]  # a product of atoms, and its factor
 SymInt = Union[int, "Extent"]
 Exact = Union[int, Fraction, "Extent"]  # a number that may be between two integers
 
@@ -204,7 +200,7 @@ class Extent:
                 raise ValueError(f"{self!r} is not an integer in C; round it")
             return f"({(self * unit).text()} / {unit})"  # type: ignore[union-attr]
         parts = []
-        is_long = not names and (wide or _is_wide(self))
+        is_long = not names and (wide or may_exceed_int(self))
         # negative terms after positive ones, a number last: n + 1
         for atoms, k in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
             words = [a.text(names, wide) for a in atoms]
@@ -338,36 +334,8 @@ def _check_weight(weight: int) -> None:
 
 
 def _part_text(number: Extent, names: bool, wide: bool) -> str:
-    """Return the text of the number inside a quotient or maximum, which no run checks: in C, int
-    only for a difference of single sizes."""
-    exceeds = is_unbounded(number) and not all(map(_is_single, _sides(number)))
-    return number.text(names, wide or exceeds)
-
-
-def _is_wide(extent: Extent) -> bool:
-    """Return whether a term, or the sum of the positive ones, may exceed C's int. A run checks the
-    sizes of tensors with an unbounded dimension, but not products that are subtracted."""
-    if not is_unbounded(extent):
-        return any(abs(k) * prod(a.bounds[1] for a in atoms) > INT_MAX for atoms, k in extent.terms)
-    positive, negative = _sides(extent)
-    return any(atoms for atoms, _ in negative) and not _is_single(positive)
-
-
-def _sides(extent: Extent) -> tuple[list[Term], list[Term]]:
-    """Return the positive and the negative terms."""
-    return [t for t in extent.terms if t[1] > 0], [t for t in extent.terms if t[1] < 0]
-
-
-def _is_single(terms: Sequence[Term]) -> bool:
-    """Return whether terms are at most one size or one number, which C's int can hold."""
-    return not terms or (
-        len(terms) == 1 and (not terms[0][0] or (len(terms[0][0]) == 1 and abs(terms[0][1]) == 1))
-    )
-
-
-def is_unbounded(*values: Any) -> bool:
-    """Return whether extents or their parts depend on a dimension without a bound."""
-    return any(s.is_unbounded for v in values if hasattr(v, "symbols") for s in v.symbols())
+    """Return the text of the number inside a quotient or maximum."""
+    return number.text(names, wide or part_may_exceed_int(number))
 
 
 def _is_negative(difference: Any, a: Any, sign: str, b: Any) -> bool:
