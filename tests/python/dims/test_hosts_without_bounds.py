@@ -68,7 +68,7 @@ CASES = {
         "p = LpPool<kernel_shape = [2], pads = [1, 1]>(x)"
         "c = Conv<auto_pad = \"SAME_UPPER\", group = 2, strides = [2]>(p, w)"
         "y, z = Split<axis = 2, num_outputs = 2>(c)"),
-    "ArgMin of columns, of which there may be none": ("float[N] x", "int64[1] half = {2}",
+    "ArgMin of rows, sometimes of none": ("float[N] x", "int64[1] half = {2}",
         "n = Shape(x)  m = Div(n, half)  s = Concat<axis = 0>(m, m)  o = ConstantOfShape(s)"
         "y = ArgMin<axis = -2>(o)"),
     "a found extent below 0, and -1": ("float[N] x",
