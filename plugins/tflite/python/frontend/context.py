@@ -46,7 +46,7 @@ class OpContext(OperatorContext):
         name: str,
         inputs: list[Value | None],
     ) -> None:
-        super().__init__(importer, importer.builder, name, inputs)
+        super().__init__(importer, name, inputs)
         self.subgraph = subgraph
         self.op = op
         self.options = op.options

@@ -42,13 +42,8 @@ def _loop(
     now = Value("now", TensorType(x.shape[1:], x.dtype))
     carried = [Value(f"state{i}", value.type) for i, value in enumerate(states)]
     body.inputs = [Value("iteration", TensorType((), DTYPES["int64"])), *carried, now]
-    outer = ctx.builder
-    with ctx.importer.separate_graph(body) as builder:
-        ctx.builder = builder
-        try:
-            made, *further = step(now, *carried)
-        finally:
-            ctx.builder = outer
+    with ctx.importer.separate_graph(body):
+        made, *further = step(now, *carried)
     body.outputs = [*further, made]
     body.output_names = [f"result{i}" for i in range(len(body.outputs))]
     attrs = {"carried": len(carried), "sliced": 1, "conditional": False, "most": x.shape[0]}

@@ -25,13 +25,15 @@ class OperatorContext:
 
     OPERAND = "operand"  # the file format's word for an operand
 
-    def __init__(
-        self, importer: Any, builder: Builder, name: str, inputs: list[Value | None]
-    ) -> None:
+    def __init__(self, importer: Any, name: str, inputs: list[Value | None]) -> None:
         self.importer = importer
-        self.builder = builder
         self.name = name
         self.inputs = inputs
+
+    @property
+    def builder(self) -> Builder:
+        """The builder of the graph that is being imported."""
+        return self.importer.builder
 
     @property
     def extents(self) -> dict[Value, np.ndarray]:

@@ -36,7 +36,7 @@ from tvmrt.compiler.frontend.onnx.legalize_types import (
     stored_type,
     table_type,
 )
-from tvmrt.compiler.frontend.onnx.loops import Step, scan_steps
+from tvmrt.compiler.frontend.onnx.loops import scan_steps
 from tvmrt.compiler.frontend.onnx.matmul import emit_matmul, gemm, numpy_matmul, scale_by
 from tvmrt.compiler.frontend.onnx.normalization import (
     layer_normalization,
@@ -76,6 +76,7 @@ from tvmrt.compiler.frontend.onnx.string_tensors import (
     string_op,
     to_handles,
 )
+from tvmrt.compiler.frontend.onnx.structured_loop import Step
 from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
 from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes

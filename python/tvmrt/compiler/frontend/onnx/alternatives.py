@@ -175,7 +175,7 @@ def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alter
     rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
     importer.builder.sources, importer.builder.guard = (info.name,), None
     node = onnx.NodeProto(name=found.name, op_type=found.op)
-    ctx = NodeContext(node, found.name, [], 1, importer.builder, importer)
+    ctx = NodeContext(node, found.name, [], 1, importer)
     result = _with_all_axes(ctx, found)
     if result is not None and result.type.rank == rank:
         return result

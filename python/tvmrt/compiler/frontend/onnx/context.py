@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.frontend.context import OperatorContext
-from tvmrt.compiler.ir import DTYPES, Builder, SourceType, Value
+from tvmrt.compiler.ir import DTYPES, SourceType, Value
 from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.compiler.ir.op import POINTWISE, get_op
 from tvmrt.compiler.ir.sizes import SymInt, as_extent, is_unbounded, symbols_of, upper_bound
@@ -45,10 +45,9 @@ class NodeContext(OperatorContext):
         name: str,
         inputs: list[Value | None],
         opset: int,
-        builder: Builder,
         importer: ImportState,
     ) -> None:
-        super().__init__(importer, builder, name, inputs)
+        super().__init__(importer, name, inputs)
         self.node = node
         self.opset = opset
         self._attrs = {a.name: a for a in node.attribute}

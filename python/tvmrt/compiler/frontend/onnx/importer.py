@@ -239,7 +239,7 @@ class GraphImporter(ImportState):
         return outputs
 
     def _context(self, node: onnx.NodeProto, name: str, inputs: list, scope: dict) -> NodeContext:
-        context = NodeContext(node, name, inputs, self.functions.opset(node), self.builder, self)
+        context = NodeContext(node, name, inputs, self.functions.opset(node), self)
         context.scope = scope
         return context
 

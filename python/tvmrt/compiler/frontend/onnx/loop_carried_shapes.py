@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from math import prod
 
-from tvmrt.compiler.ir import Graph, TensorType, Value
+from tvmrt.compiler.ir import TensorType, Value
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.compiler.ir.sizes import SymInt, extent_text, lower_bound, symbols_of, upper_bound
 from tvmrt.compiler.ir.sizes.extent import is_unbounded, sym_max
@@ -19,28 +19,14 @@ from .context import NodeContext
 MAX_GROWN_EXTENT = 1 << 20  # limit of an extent whose bound follows from the growth per iteration
 
 
-@dataclass(frozen=True)
-class ChangingAxis:
-    """An axis of loop-carried value ``index`` with a changing extent. ``symbol``: the extent in an
-    iteration. ``first``: before the first one. ``step``: the growth per iteration if it is
-    constant, else None. ``upper_bound``: the maximum."""
-
-    index: int
-    axis: int
-    symbol: SymInt
-    first: SymInt
-    step: int | None
-    upper_bound: SymInt
-
-
 def changing_axes(
     ctx: NodeContext,
     carried: Sequence[Value],
     made: Sequence[Value],
-    known: Sequence[ChangingAxis],
+    known: Sequence[Growth],
     bound: SymInt | None,
     outputs: Sequence[str],
-) -> list[ChangingAxis]:
+) -> list[Growth]:
     """Return the axes whose extent changes in an iteration, including those of ``known``.
 
     ``made``: the loop-carried values after an iteration; ``bound``: the maximum trip count, None if
@@ -55,11 +41,10 @@ def changing_axes(
                 "after it"
             )
         for axis, (first, now) in enumerate(zip(before.shape, after.shape)):
-            old = next((c for c in known if (c.index, c.axis) == (i, axis)), None)
-            if old is None and first == now:
-                continue
-            position = (i, axis)
-            result.append(_changing_axis(ctx, position, first, now, old, bound, outputs[i]))
+            old = next((c for c in known if (c.carried, c.axis) == (i, axis)), None)
+            if old is not None or first != now:
+                position = (i, axis)
+                result.append(_changing_axis(ctx, position, first, now, old, bound, outputs[i]))
     return result
 
 
@@ -68,32 +53,39 @@ def _changing_axis(
     position: tuple[int, int],
     first: SymInt,
     now: SymInt,
-    old: ChangingAxis | None,
+    old: Growth | None,
     bound: SymInt | None,
     output: str,
-) -> ChangingAxis:
-    before = first if old is None else old.symbol
+) -> Growth:
+    before = first if old is None else old.symbol.extent
     step = now - before
     is_own_growth = old is None or bool(symbols_of(before) & symbols_of(now))
     if is_own_growth and isinstance(step, int) and bound is not None:
         last = maximum = first + step * bound
-        low, high = lower_bound(first), sym_max(_limit(last - step), lower_bound(first))
+        low, high = lower_bound(first), sym_max(limit(last - step), lower_bound(first))
         if step < 0:
-            low, high, maximum = max(lower_bound(last) - step, 0), _limit(first), first
+            low, high, maximum = max(lower_bound(last) - step, 0), limit(first), first
     elif not is_own_growth or (isinstance(step, int) and step < 0):
         step, low = None, min(lower_bound(first), max(lower_bound(now), 0))
-        high = maximum = sym_max(_limit(first), _limit(allocation_extent(now)))
+        high = maximum = sym_max(limit(first), limit(allocation_extent(now)))
     else:
         maximum = _max_grown_extent(ctx, first, step, bound, output) if is_own_growth else None
         if maximum is None:
             maximum = _declared_max(ctx, position, first, now, output)
         low = lower_bound(before)
         step, low, high = None, low if lower_bound(now) >= low else 0, maximum
-    if old is not None and (old.step, old.upper_bound) == (step, maximum):
-        return old
+    if old is not None and (_constant_step(old), old.upper_bound) == (step, maximum):
+        return replace(old, after=now)
     name = ctx.importer.dims.unique_name(f"{ctx.name}_extent")
-    symbol = ctx.importer.dims.declare_symbol(name, max(low, 0), high, None)
-    return ChangingAxis(*position, symbol, first, step, maximum)
+    (symbol,) = symbols_of(ctx.importer.dims.declare_symbol(name, max(low, 0), high, None))
+    after = now if step is None else symbol.extent + step
+    return Growth(*position, symbol, first, after, maximum)
+
+
+def _constant_step(growth: Growth) -> int | None:
+    """Return the growth per iteration if it is constant, else None."""
+    step = growth.after - growth.symbol.extent
+    return step if isinstance(step, int) else None
 
 
 def _max_grown_extent(
@@ -102,7 +94,7 @@ def _max_grown_extent(
     """Return the maximum of an extent that grows by at most ``step`` per iteration. None if it is
     unknown, or if the model declares the axis, which is a closer bound."""
     if upper_bound(step) <= 0:
-        return _limit(first)
+        return limit(first)
     if bound is not None and is_unbounded(first, step):
         return first + min(upper_bound(step), allocation_extent(step), key=upper_bound) * bound
     if bound is None or ctx.importer.declared_bounds(output) is not None:
@@ -111,7 +103,7 @@ def _max_grown_extent(
     return maximum if maximum <= MAX_GROWN_EXTENT else None
 
 
-def _limit(extent: SymInt) -> SymInt:
+def limit(extent: SymInt) -> SymInt:
     """Return the maximum of an extent: an expression if a dimension has no bound."""
     return extent if is_unbounded(extent) else upper_bound(extent)
 
@@ -131,51 +123,34 @@ def _declared_max(
     return max(upper_bound(shape[position[1]]), upper_bound(first))
 
 
-def body_types(carried: Sequence[Value], changing: Sequence[ChangingAxis]) -> list[TensorType]:
+def body_types(carried: Sequence[Value], changing: Sequence[Growth]) -> list[TensorType]:
     """Return the types of the loop-carried values inside the body."""
     shapes = [list(v.shape) for v in carried]
     for each in changing:
-        shapes[each.index][each.axis] = each.symbol
+        shapes[each.carried][each.axis] = each.symbol.extent
     return [v.type.with_shape(shape) for shape, v in zip(shapes, carried)]
-
-
-def axis_growths(
-    changing: Sequence[ChangingAxis], graph: Graph, conditional: bool
-) -> tuple[Growth, ...]:
-    """Return the growth of each axis for the IR operator."""
-    made = graph.outputs[conditional:]
-    return tuple(
-        Growth(
-            each.index,
-            each.axis,
-            next(iter(symbols_of(each.symbol))),
-            each.first,
-            made[each.index].shape[each.axis],
-            _limit(each.upper_bound),
-        )
-        for each in changing
-    )
 
 
 def reshape_results(
     ctx: NodeContext,
     results: list[Value],
     extents: Sequence[Value],
-    changing: Sequence[ChangingAxis],
+    changing: Sequence[Growth],
     types: Sequence[TensorType],
     known_trip_count: SymInt | None,
 ) -> None:
     """Reshape loop-carried results, which are stored contiguously, to their shape after the last
     iteration. ``known_trip_count``: the trip count if it is known."""
-    shapes = {each.index: list(types[each.index].shape) for each in changing}
+    shapes = {each.carried: list(types[each.carried].shape) for each in changing}
     for each, extent in zip(changing, extents):
-        if known_trip_count is not None and each.step is not None:
-            last: SymInt = each.first + each.step * known_trip_count
+        step = _constant_step(each)
+        if known_trip_count is not None and step is not None:
+            last: SymInt = each.first + step * known_trip_count
         else:
             last = ctx.data_dependent_extent(
                 extent, 0, each.upper_bound, f"extent of axis {each.axis}"
             )
-        shapes[each.index][each.axis] = last
+        shapes[each.carried][each.axis] = last
     for index, shape in shapes.items():
         flat = ctx.slice_axis(results[index], 0, 0, prod(shape))
         results[index] = ctx.reshape(flat, shape)

@@ -5,11 +5,11 @@ every loop like this, including those of recurrent layers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from tvmrt.compiler.frontend.dims import MAX_DIM
 from tvmrt.compiler.frontend.size_propagation import cast_to, leaf
@@ -22,7 +22,9 @@ from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
 from .outline_subgraph import captured_names
+from .structured_loop import StructuredLoop
 from .tensors import subgraphs
+from .unrolled_loop import unrolled_iterations
 
 _EXACT = ("int32", "int64", "float32", "float64")  # types in which trip counts are exact
 _MAX_NODES = 64  # maximum number of body nodes to evaluate per iteration
@@ -37,66 +39,46 @@ class _Linear(NamedTuple):
     step: int
 
 
-def infer_trip_count(ctx: NodeContext) -> None:
-    """Replace the counting condition of a Loop by a trip count."""
-    body = ctx.attr("body")
-    if len(body.input) < 2 or len(body.output) < len(body.input) - 1:
-        return  # the importer reports the error
-    if ctx.input(0) is not None and not ctx.is_computed(0):
-        limit = ctx.int_operand(0, "the trip count")
-        if limit and _runs_to_trip_count(ctx, body, limit[0]):
-            ctx.inputs[:2] = [ctx.input(0), None]
-            ctx.set_attr("body", _without_condition(body))
-            return
-    counting, _ = _slice_body(ctx, body, ctx.inputs[2:], 0, _is_small_constant)
-    trip_count: SymInt | None = None if counting is None else _evaluate_trip_count(ctx, counting)
-    if trip_count is None and _is_unlimited(ctx.input(0)):
-        trip_count = _linear_trip_count(ctx, body)
-    if trip_count is not None:
-        ctx.inputs[:2] = [ctx.integer_tensor(np.asarray(trip_count, object)), None]
-        ctx.set_attr("body", _without_condition(body))
+def with_trip_count(loop: StructuredLoop) -> StructuredLoop:
+    """Return a Loop with a trip count instead of its counting condition, if it has one."""
+    trip_count = _trip_count(loop)
+    if trip_count is None:
+        return loop
+    limit = loop.limit
+    if trip_count != loop.trip_count:
+        limit = loop.ctx.integer_tensor(np.asarray(trip_count, object))
+    return replace(loop, trip_count=trip_count, limit=limit, go=None, has_condition=False)
 
 
-def _is_unlimited(limit: Value | None) -> bool:
-    """Return whether a trip count operand means an unlimited number of iterations."""
-    return limit is None or (limit.data is not None and bool((limit.data >= MAX_DIM).all()))
-
-
-def _runs_to_trip_count(ctx: NodeContext, body: onnx.GraphProto, trip_count: SymInt) -> bool:
-    """Whether the condition is known to hold before the first iteration, if there is one, and after
-    each but the last of ``trip_count`` iterations."""
-    if not _holds_before_loop(ctx, trip_count):
-        return False
-    # a shrinking distance is smallest before the last iteration
-    distances = _distances_in_loop(ctx, body)
-    return distances is not None and all(
-        lower_bound(each.first + each.step * (0 if each.step >= 0 else trip_count - 2)) > 0
-        for each in distances
-    )
-
-
-def _linear_trip_count(ctx: NodeContext, body: onnx.GraphProto) -> SymInt | None:
-    """Return the trip count of a loop whose condition compares a linear function of the iteration
-    number with a size; None for any other loop."""
-    distances = _distances_in_loop(ctx, body)
-    if distances is None or len(distances) != 1 or distances[0].step >= 0:
+def _trip_count(loop: StructuredLoop) -> SymInt | None:
+    """Return the trip count of a loop with a counting condition; None for any other loop."""
+    ctx, limit = loop.ctx, loop.trip_count
+    before, after = _distances(ctx, loop.go), _distances_in_loop(loop)
+    if limit is not None and before is not None and after is not None:
+        # a shrinking distance is smallest before the last iteration
+        last = [each.first + each.step * (0 if each.step >= 0 else limit - 2) for each in after]
+        if _starts(before, limit) and all(lower_bound(each) > 0 for each in last):
+            return limit
+    counting, _ = _slice_body(loop, 0, _is_small_constant)
+    trip_count = None if counting is None else _evaluated_trip_count(loop, counting)
+    is_endless = loop.limit is None or (isinstance(limit, int) and limit >= MAX_DIM)
+    if trip_count is not None or not is_endless or before is None or after is None:
+        return trip_count
+    if len(after) != 1 or after[0].step >= 0:
         return None
     # it ends after the first iteration that makes the distance 0 or less
-    ((first, step),) = distances
+    ((first, step),) = after
     trip_count = ceil_div(first, -step) + 1
-    if lower_bound(trip_count) >= 1 and _holds_before_loop(ctx, 1):
+    if lower_bound(trip_count) >= 1 and _starts(before, 1):
         return trip_count
     # with a trip count of 0, the condition before the loop must be false
-    is_guarded = step == -1 and lower_bound(trip_count) == 0
-    return trip_count if is_guarded and _distances(ctx, ctx.input(1)) == [trip_count] else None
+    is_guarded = step == -1 and lower_bound(trip_count) == 0 and before == [trip_count]
+    return trip_count if is_guarded else None
 
 
-def _holds_before_loop(ctx: NodeContext, trip_count: SymInt) -> bool:
-    """Whether the condition before the loop is known to hold if the loop has any iterations."""
-    distances = _distances(ctx, ctx.input(1))
-    return distances is not None and all(
-        lower_bound(each + 1 - trip_count) > 0 or lower_bound(each) > 0 for each in distances
-    )
+def _starts(before: Sequence[SymInt], trip_count: SymInt) -> bool:
+    """Whether the condition before a loop is known to hold if the loop has any iterations."""
+    return all(lower_bound(d + 1 - trip_count) > 0 or lower_bound(d) > 0 for d in before)
 
 
 def _distances(ctx: NodeContext, condition: Value | None) -> list[SymInt] | None:
@@ -136,86 +118,80 @@ def _forwards(node: Node) -> bool:
 # One iteration on symbols.
 
 
-class _Iteration(NamedTuple):
-    """A result of a body in an iteration, whose number is the symbol ``number``. ``counters``: the
-    loop-carried values that it depends on, by index, and the names of their symbols."""
-
-    result: Value | None
-    number: Extent
-    counters: dict[int, tuple[str, _Linear]]
-
-    def at(self, value: SymInt, number: SymInt) -> SymInt:
-        """Return a value that depends on the symbols, in the iteration ``number``."""
-        values = {name: first + step * number for name, (first, step) in self.counters.values()}
-        values |= {symbol.name: number for symbol in self.number.symbols()}
-        return value.substitute(values) if isinstance(value, Extent) else value
-
-
-def induction_variables(
-    ctx: NodeContext, body: onnx.GraphProto, carried: Sequence[Value], number: SymInt
-) -> dict[int, SymInt]:
+def induction_variables(loop: StructuredLoop, number: SymInt) -> dict[int, SymInt]:
     """Return the loop-carried values that are extents in each iteration, by index. ``number``: the
     iteration number."""
     result: dict[int, SymInt] = {}
-    for index, value in enumerate(carried):
-        found = _iterate(ctx, body, carried, index + 1) if value.dtype.is_int else None
-        if found is not None and found.counters[index][1].step:
-            first, step = found.counters[index][1]
-            result[index] = first + step * number
+    for index, value in enumerate(loop.carried):
+        if isinstance(value, Value) and value.dtype.is_int:
+            after = _linear_results(loop, index + 1, lambda v: [_number(loop.ctx, v)])
+            if after is not None and after[0].step:
+                result[index] = after[0].first + after[0].step * (number - 1)
     return result
 
 
-def _distances_in_loop(ctx: NodeContext, body: onnx.GraphProto) -> list[_Linear] | None:
+def _distances_in_loop(loop: StructuredLoop) -> list[_Linear] | None:
     """Return the numbers of ``_distances`` for the condition after an iteration."""
-    found = _iterate(ctx, body, ctx.inputs[2:], 0)
-    distances = None if found is None or found.result is None else _distances(ctx, found.result)
-    if found is None or distances is None:
-        return None
-    result = []
-    for each in distances:
-        first = found.at(each, 0)
-        step = found.at(each, 1) - first
-        if not isinstance(step, int) or found.at(each, found.number) != first + step * found.number:
-            return None
-        result.append(_Linear(first, step))
-    return result
+    return _linear_results(loop, 0, lambda v: _distances(loop.ctx, v))
 
 
-def _iterate(
-    ctx: NodeContext, body: onnx.GraphProto, carried: Sequence[object], index: int
-) -> _Iteration | None:
-    """Import the part of a body that computes a result; None if that depends on more than sizes,
-    the iteration number, and loop-carried values that grow by a constant step."""
+def _linear_results(
+    loop: StructuredLoop,
+    index: int,
+    measure: Callable[[Value | None], Sequence[SymInt | None] | None],
+) -> list[_Linear] | None:
+    """Return numbers that ``measure`` finds in a result of the body, which are linear functions of
+    the iteration number; None if that depends on more than sizes, the iteration number, and
+    loop-carried values that grow by a constant step."""
+    ctx, dims = loop.ctx, loop.ctx.importer.dims
 
     def is_known(value: object) -> bool:
         return _is_small_constant(value) or _number(ctx, value) is not None
 
-    part, read = _slice_body(ctx, body, carried, index, is_known)
+    part, read = _slice_body(loop, index, is_known)
     if part is None:
         return None
-    importer = ctx.importer
     names, symbols = [], []
     for _ in (None, *read):
-        names.append(importer.dims.unique_name(f"{ctx.name}_counter"))
-        symbols.append(importer.dims.declare_symbol(names[-1], -_MAX_COUNT, _MAX_COUNT, None))
-    with importer.separate_graph("counting"):
-        inputs = [None] * len(body.input)
-        inputs[0] = _counter(ctx, TensorType((), DTYPES["int64"]), symbols[0])
-        inputs[1] = importer.builder.const(True)
+        names.append(dims.unique_name(f"{ctx.name}_counter"))
+        symbols.append(dims.declare_symbol(names[-1], -_MAX_COUNT, _MAX_COUNT, None))
+    values: list[Value | None] = [None] * len(loop.carried)
+    with loop.ctx.importer.separate_graph("counting"):
+        number = _counter(ctx, TensorType((), DTYPES["int64"]), symbols[0])
         for i, symbol in zip(read, symbols[1:]):
-            inputs[2 + i] = _counter(ctx, carried[i].type, symbol)
+            values[i] = _counter(ctx, loop.carried[i].type, symbol)
         try:
-            results = importer.import_branch(part, ctx.scope, inputs=inputs)
+            results = replace(loop, body=part).iteration(number, values)
         except (UnsupportedError, ValueError):
             return None
-    counters = {}
+    places: dict[str, SymInt] = {names[0]: symbols[0]}
     for i, name, symbol in zip(read, names[1:], symbols[1:]):
-        first, after = _number(ctx, carried[i]), _number(ctx, results[1 + i])
+        first, after = _number(ctx, loop.carried[i]), _number(ctx, results[1 + i])
         step = None if after is None else after - symbol
         if first is None or not isinstance(step, int):
             return None
-        counters[i] = (name, _Linear(first, step))
-    return _Iteration(results[index], symbols[0], counters)
+        places[name] = first + step * symbols[0]
+    found = measure(results[index])
+    if found is None or None in found:
+        return None
+    inside = [
+        as_extent(each.substitute(places)) if isinstance(each, Extent) else each for each in found
+    ]
+    return _linear(inside, symbols[0])
+
+
+def _linear(numbers: Sequence[SymInt], iteration: Extent) -> list[_Linear] | None:
+    """Return numbers as linear functions of the iteration number; None if one is not."""
+    (symbol,), result = iteration.symbols(), []
+    for each in numbers:
+        first, second = (
+            each.substitute({symbol.name: i}) if isinstance(each, Extent) else each for i in (0, 1)
+        )
+        step = second - first
+        if not isinstance(step, int) or each != first + step * iteration:
+            return None
+        result.append(_Linear(first, step))
+    return result
 
 
 def _counter(ctx: NodeContext, type: TensorType, number: Extent) -> Value:
@@ -230,15 +206,12 @@ def _counter(ctx: NodeContext, type: TensorType, number: Extent) -> Value:
 
 
 def _slice_body(
-    ctx: NodeContext,
-    body: onnx.GraphProto,
-    carried: Sequence[object],
-    index: int,
-    is_known: Callable[[object], bool],
+    loop: StructuredLoop, index: int, is_known: Callable[[object], bool]
 ) -> tuple[onnx.GraphProto | None, list[int]]:
     """Return the part of the body that computes a result, and the indices of the loop-carried
     values that it reads; None if it depends on more than known values and the iteration number, or
     on nothing."""
+    body, scope, carried = loop.body, loop.ctx.scope, loop.carried
     producer_index = {key: i for i, node in enumerate(body.node) for key in node.output}
     input_index = {info.name: i for i, info in enumerate(body.input)}
     inside = {tensor.name for tensor in body.initializer}
@@ -255,7 +228,7 @@ def _slice_body(
             read.add(input_index[name])
             if input_index[name] > 1:
                 more = [body.output[input_index[name] - 1].name]
-        elif name and name not in inside and not is_known(ctx.scope.get(name)):
+        elif name and name not in inside and not is_known(scope.get(name)):
             return None, []
         pending += [key for key in dict.fromkeys(more) if key not in pending]
         if len(taken) > _MAX_NODES:
@@ -280,30 +253,16 @@ def _is_small_constant(value: object) -> bool:
     )
 
 
-def _evaluate_trip_count(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
-    """Return the trip count by evaluation; None if it is unknown."""
-    limit, condition = ctx.input(0), ctx.input(1)
-    if any(v is not None and (v.data is None or v.data.size != 1) for v in (limit, condition)):
+def _evaluated_trip_count(loop: StructuredLoop, counting: onnx.GraphProto) -> int | None:
+    """Return the trip count by evaluation of the part of the body that computes the condition;
+    None if it is unknown."""
+    if loop.limit is not None and not isinstance(loop.trip_count, int):
         return None
-    importer = ctx.importer
-    max_trip_count = MAX_UNROLLED_ITERATIONS + 1 if limit is None else int(limit.data.item())
-    with importer.separate_graph("counting"):
-        carried_values, go = list(ctx.inputs[2:]), condition is None or bool(condition.data.item())
-        number = 0
-        while go and number < min(max_trip_count, MAX_UNROLLED_ITERATIONS + 1):
-            inputs = [importer.builder.const(number), importer.builder.const(True), *carried_values]
-            verdict, *carried_values = importer.import_branch(body, ctx.scope, inputs=inputs)
-            if verdict is None or verdict.data is None or verdict.data.size != 1:
-                return None
-            number, go = number + 1, bool(verdict.data.item())
-        return number if number <= MAX_UNROLLED_ITERATIONS else None
-
-
-def _without_condition(body: onnx.GraphProto) -> onnx.GraphProto:
-    """Return the body with a constant true condition."""
-    result = onnx.GraphProto()
-    result.CopyFrom(body)
-    always = f"{result.output[0].name}_always"
-    result.initializer.append(helper.make_tensor(always, onnx.TensorProto.BOOL, [], [True]))
-    result.output[0].name = always
-    return result
+    limit = MAX_UNROLLED_ITERATIONS + 1
+    trip_count = limit if loop.limit is None else max(min(loop.trip_count, limit), 0)
+    with loop.ctx.importer.separate_graph("counting"):
+        try:
+            found = unrolled_iterations(replace(loop, body=counting), range(trip_count))
+        except UnsupportedError:
+            return None
+    return len(found.results) if len(found.results) < limit else None

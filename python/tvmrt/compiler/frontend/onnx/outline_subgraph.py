@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvmrt.error import UnsupportedError
 
 from .import_state import Checkpoint
 from .sequence_values import OnnxValue, StackedSequence, TensorList, tensors_of
+from .structured_loop import StructuredLoop
 from .tensors import subgraphs
 
 GraphImporter = Any  # of ``importer``, which imports this module
@@ -37,33 +38,35 @@ class OutlinedGraph:
 
 
 def outline_subgraph(
-    importer: GraphImporter,
-    proto: onnx.GraphProto,
-    outer: Mapping[str, Value | None],
-    inputs: Sequence[tuple[Value, TensorType]],
-    numbers: Collection[Value] = (),
+    loop: StructuredLoop,
+    inputs: Sequence[tuple[str, TensorType, SymInt | None]],
+    run: Callable[[list[Value], Mapping[str, OnnxValue | None]], list[Value | None]],
 ) -> OutlinedGraph:
-    """Import the nodes of a subgraph as a graph of its own. ``inputs``: for each input of it, a
-    similar outer value and its type. ``numbers``: outer values whose extents stay known.
+    """Import a loop's body as a graph of its own. ``inputs``: name, type and, if it is known, the
+    value of each element of its inputs; ``run`` returns its results, of the inputs and a scope.
 
     Raises UnsupportedError if one of the nodes cannot be compiled.
     """
+    importer, outer = loop.ctx.importer, loop.ctx.scope
+    name, read = (
+        ("step", ()) if callable(loop.body) else (loop.body.name, captured_names(loop.body))
+    )
     counts: dict[Symbol, Symbol] = {}
-    with importer.separate_graph(proto.name or "body") as graph:
+    with importer.separate_graph(name or "body") as graph:
         start = Checkpoint(importer)
-        names = [info.name for info in proto.input]
-        given = [
-            mirror_input(importer, v, n, t, v in numbers, counts)
-            for n, (v, t) in zip(names, inputs)
-        ]
-        read = [outer[name] for name in captured_names(proto) if outer.get(name) is not None]
-        captured = [v for v in dict.fromkeys(tensors_of(read)) if v.data is None]
-        inside = {v: mirror_input(importer, v, v.name, v.type, True, counts) for v in captured}
+        given = []
+        for name, type, number in inputs:
+            elements = None if number is None else np.full(type.shape, number, object)
+            given.append(_mirror_input(importer, name, type, elements, counts))
+        present = [outer[name] for name in read if outer.get(name) is not None]
+        captured = [v for v in dict.fromkeys(tensors_of(present)) if v.data is None]
+        inside = {}
+        for v in captured:
+            elements = importer.sizes.extents.get(v)
+            inside[v] = _mirror_input(importer, v.name, v.type, elements, counts)
+            importer.sizes.intervals[inside[v]] = interval(v, importer.sizes.intervals)
         graph.inputs = [*given, *inside.values()]
-        scope = {name: _mirrored(v, inside) for name, v in outer.items()}
-        scope.update(zip(names, given))
-        importer.import_body(proto, scope)
-        results = [scope.get(info.name) for info in proto.output]
+        results = run(given, {name: _mirrored(v, inside) for name, v in outer.items()})
         if start.problems or any(v is None for v in results):
             reasons = start.problems or ["one of its results cannot be compiled"]
             raise UnsupportedError("; ".join(reasons))
@@ -80,28 +83,24 @@ def _mirrored(value: OnnxValue | None, inside: Mapping[Value, Value]) -> OnnxVal
     return inside.get(value, value)
 
 
-def mirror_input(
+def _mirror_input(
     importer: GraphImporter,
-    value: Value,
     name: str,
     type: TensorType,
-    same: bool,
+    elements: np.ndarray | None,
     counts: dict[Symbol, Symbol],
 ) -> Value:
-    """Return an input of a subgraph that mirrors an outer value; ``same``: it is loop-invariant.
+    """Return an input of a subgraph of an outer type; ``elements``: its sizes, if it has them.
     Outer data-dependent sizes become parameters of the body and are added to ``counts``."""
-    elements = importer.sizes.extents.get(value) if same else None
     sizes = [] if elements is None else elements.reshape(-1).tolist()
     outer = data_dependent_symbols(type.shape, sizes)
     inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
     counts.update(zip(inner.values(), outer))
     shape = tuple(_replace_symbols(n, inner) for n in type.shape)
-    result = Value(name, type.with_shape(shape).with_source(value.type.source))
+    result = Value(name, type.with_shape(shape))
     if elements is not None:
         local = [_replace_symbols(n, inner) for n in sizes]
         importer.sizes.extents[result] = np.asarray(local, object).reshape(elements.shape)
-    if same:
-        importer.sizes.intervals[result] = interval(value, importer.sizes.intervals)
     return result
 
 

@@ -33,6 +33,13 @@ class StackedSequence:
     value: Value
 
 
+@dataclass(eq=False, repr=False)
+class AppendedSequence:
+    """The tensors that an iteration of a loop has appended to a sequence of unknown elements."""
+
+    values: list[Value]
+
+
 class AbsentOptional:
     """An absent optional value."""
 
@@ -87,11 +94,13 @@ OnnxValue = Union[
     TensorList,
     DynamicTensorList,
     StackedSequence,
+    AppendedSequence,
     AbsentOptional,
     DynamicOptional,
     Alternatives,
 ]
-NON_TENSOR_TYPES = (TensorList, DynamicTensorList, StackedSequence, AbsentOptional, DynamicOptional)
+SEQUENCE_TYPES = (TensorList, DynamicTensorList, StackedSequence, AppendedSequence)
+NON_TENSOR_TYPES = (*SEQUENCE_TYPES, AbsentOptional, DynamicOptional)
 
 
 def tensors_of(values: Iterable[OnnxValue | None]) -> Iterator[Value]:

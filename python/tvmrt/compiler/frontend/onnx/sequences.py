@@ -23,6 +23,7 @@ from .registry import onnx_op
 from .sequence_values import (
     NON_TENSOR_TYPES,
     AbsentOptional,
+    AppendedSequence,
     DynamicOptional,
     DynamicTensorList,
     OnnxValue,
@@ -61,6 +62,10 @@ def known_sequence(ctx: NodeContext) -> TensorList:
 
 def _sequence(ctx: NodeContext) -> TensorList | DynamicTensorList | StackedSequence:
     result = ctx.required(0)
+    if isinstance(result, AppendedSequence):
+        raise UnsupportedError(
+            "a Loop with a run-time trip count uses a sequence other than to append to it"
+        )
     if not isinstance(result, (TensorList, DynamicTensorList, StackedSequence)):
         raise ValueError(f"input 0 is {result!r}, expected a sequence")
     return result
@@ -115,6 +120,8 @@ def _position(ctx: NodeContext, index: int, count: int, last: int) -> int:
 
 @onnx_op("SequenceInsert")
 def insert(ctx: NodeContext) -> list:
+    if isinstance(appended := ctx.input(0), AppendedSequence) and ctx.input(2) is None:
+        return [AppendedSequence([*appended.values, ctx.required(1)])]
     sequence = _sequence(ctx)
     if isinstance(sequence, StackedSequence) and ctx.input(2) is None:
         return [extend_sequence(ctx, sequence, insert_axis(ctx, ctx.required(1), 0))]
