@@ -11,7 +11,7 @@ from .contract import Contract
 from .dtype import DTYPES
 from .graph import Graph
 from .op import Op, register
-from .sizes import Symbol, SymInt, is_unbounded, symbols_of, upper_bound
+from .sizes import Symbol, SymInt, is_unbounded, substitute, symbols_of, upper_bound
 from .tensor_type import TensorType
 
 
@@ -81,25 +81,15 @@ class Loop(Op):
             _max_type(type.with_source(after.source), i, grows)
             for i, (type, after) in enumerate(zip(inside[:carried], body_types))
         ]
-        by_name = {s.name: s for s in symbols_of(bindings["extents"])}
-        outside = [_type_outside_body(type, by_name) for type in (*left, *collected)]
+        # outside the body, data-dependent dimensions have a source
+        sizes = {s.name: s.extent for s in symbols_of(bindings["extents"])}
+        outside = [t.with_shape(substitute(n, sizes) for n in t.shape) for t in (*left, *collected)]
         return [*outside, scalar, *[scalar] * len(grows)]
 
 
 def loop_bodies(graph: Graph) -> list[Graph]:
     """Return the bodies of the loops among the nodes."""
     return [node.attrs["body"] for node in graph.nodes if node.op == "loop"]
-
-
-def _type_outside_body(type: TensorType, by_name: Mapping[str, Symbol]) -> TensorType:
-    """Convert a type in the body to one outside, where data-dependent dimensions have a source."""
-    shape = (
-        n.substitute({name: symbol.extent for name, symbol in by_name.items()})
-        if any(s.local and s.name in by_name for s in symbols_of(n))
-        else n
-        for n in type.shape
-    )
-    return type.with_shape(shape)
 
 
 def _stack_type(type: TensorType, iterations: SymInt) -> TensorType:

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.sizes import Extent, SymInt, lower_bound, symbols_of
+from tvmrt.compiler.ir.sizes import SymInt, lower_bound, substitute, symbols_of
 from tvmrt.error import UnsupportedError, warn
 
 from .conditionals import guards, select_any_rank
@@ -85,11 +85,7 @@ def _select(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Val
 
 def _substitute_one(value: SymInt, extent: SymInt) -> SymInt:
     """Return the value of an extent if another extent is 1; unchanged if it is unrelated."""
-    symbols = symbols_of(extent)
-    if not isinstance(value, Extent) or not any(s.extent == extent for s in symbols):
-        return value
-    (one,) = symbols
-    return value.at({s.name: 1 if s == one else s.extent for s in symbols_of(value)})
+    return substitute(value, {s.name: 1 for s in symbols_of(extent) if s.extent == extent})
 
 
 def _drop_axis(ctx: NodeContext, x: Value, axis: int) -> Value:

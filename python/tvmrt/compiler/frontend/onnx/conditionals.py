@@ -11,7 +11,6 @@ that takes it at other sizes ends with an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -22,14 +21,13 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.contract import ContractError
 from tvmrt.compiler.ir.sizes import (
     INT_MAX,
-    Extent,
     Symbol,
     SymInt,
     is_unbounded,
     lower_bound,
+    substitute,
     sym_max,
     sym_min,
-    symbols_of,
     upper_bound,
 )
 from tvmrt.compiler.ir.sizes.assumptions import Condition, refused_conditions
@@ -331,9 +329,9 @@ class BranchSizes:
                 if not isinstance(value, Value) or value.data is not None:
                     continue
                 elements = ctx.extents.get(value)
-                shape = tuple(_at(n, sizes) for n in value.shape)
+                shape = tuple(substitute(n, sizes) for n in value.shape)
                 if elements is not None:
-                    numbers = [_at(n, sizes) for n in elements.reshape(-1).tolist()]
+                    numbers = [substitute(n, sizes) for n in elements.reshape(-1).tolist()]
                     array = np.empty(len(numbers), dtype=object)
                     array[:] = numbers
                     result[name] = ctx.integer_tensor(
@@ -344,10 +342,3 @@ class BranchSizes:
                     copy = ctx.emit("choice", [whole, value, value], shape=shape)
                     result[name] = copy
         return result
-
-
-def _at(extent: Any, sizes: Mapping[str, SymInt]) -> Any:
-    """Substitute sizes in an extent."""
-    if not isinstance(extent, Extent) or not any(s.name in sizes for s in symbols_of(extent)):
-        return extent
-    return extent.at({s.name: sizes.get(s.name, s.extent) for s in symbols_of(extent)})

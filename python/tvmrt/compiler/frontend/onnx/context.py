@@ -78,10 +78,6 @@ class NodeContext(OperatorContext):
             return value
         return list(value)
 
-    def set_attr(self, name: str, value: Any) -> None:
-        """Override an attribute during import; the node in the file stays unchanged."""
-        self._attrs[name] = helper.make_attribute(name, value)
-
     def const(self, array: Any, dtype: Any = None) -> Value:
         """Add a constant named after this node."""
         value = typed_constant(np.asarray(array, dtype), f"{self.name}_const")

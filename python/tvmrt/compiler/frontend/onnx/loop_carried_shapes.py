@@ -69,11 +69,9 @@ def _changing_axis(
         step, low = None, min(lower_bound(first), max(lower_bound(now), 0))
         high = maximum = sym_max(limit(first), limit(allocation_extent(now)))
     else:
-        maximum = _max_grown_extent(ctx, first, step, bound, output) if is_own_growth else None
-        if maximum is None:
-            maximum = _declared_max(ctx, position, first, now, output)
-        low = lower_bound(before)
-        step, low, high = None, low if lower_bound(now) >= low else 0, maximum
+        low = min(lower_bound(before), max(lower_bound(now), 0))
+        high = maximum = _maximum(ctx, position[1], first, now, step, bound, output)
+        step = None
     if old is not None and (_constant_step(old), old.upper_bound) == (step, maximum):
         return replace(old, after=now)
     name = ctx.importer.dims.unique_name(f"{ctx.name}_extent")
@@ -88,39 +86,38 @@ def _constant_step(growth: Growth) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def _max_grown_extent(
-    ctx: NodeContext, first: SymInt, step: SymInt, bound: SymInt | None, output: str
-) -> SymInt | None:
-    """Return the maximum of an extent that grows by at most ``step`` per iteration. None if it is
-    unknown, or if the model declares the axis, which is a closer bound."""
+def _maximum(
+    ctx: NodeContext,
+    axis: int,
+    first: SymInt,
+    now: SymInt,
+    step: SymInt,
+    bound: SymInt | None,
+    output: str,
+) -> SymInt:
+    """Return the maximum of an extent that grows by at most ``step`` per iteration. A shape that
+    the model declares is a closer bound than the growth in all iterations."""
     if upper_bound(step) <= 0:
         return limit(first)
     if bound is not None and is_unbounded(first, step):
         return first + min(upper_bound(step), allocation_extent(step), key=upper_bound) * bound
-    if bound is None or ctx.importer.declared_bounds(output) is not None:
-        return None
-    maximum = upper_bound(first) + upper_bound(step) * upper_bound(bound)
-    return maximum if maximum <= MAX_GROWN_EXTENT else None
+    shape = ctx.importer.declared_bounds(output)
+    if shape is not None and len(shape) > axis:
+        return max(upper_bound(shape[axis]), upper_bound(first))
+    grown = None if bound is None else upper_bound(first) + upper_bound(step) * upper_bound(bound)
+    if shape is None and grown is not None and grown <= MAX_GROWN_EXTENT:
+        return grown
+    name = output or "a loop-carried value"
+    raise UnsupportedError(
+        f"axis {axis} of {name} is {extent_text(first)} before an iteration and {extent_text(now)} "
+        f"after it, so it is unbounded; declare the shape of {output or 'the result'} in the "
+        f"model, or bound its dimension with {option('dims')}"
+    )
 
 
 def limit(extent: SymInt) -> SymInt:
     """Return the maximum of an extent: an expression if a dimension has no bound."""
     return extent if is_unbounded(extent) else upper_bound(extent)
-
-
-def _declared_max(
-    ctx: NodeContext, position: tuple[int, int], first: SymInt, now: SymInt, output: str
-) -> int:
-    """Return the declared maximum of an axis of a loop-carried value."""
-    shape = ctx.importer.declared_bounds(output)
-    if shape is None or len(shape) <= position[1]:
-        raise UnsupportedError(
-            f"axis {position[1]} of {output or 'a loop-carried value'} is {extent_text(first)} "
-            f"before an iteration and {extent_text(now)} after it, so it is unbounded; declare the "
-            f"shape of {output or 'the result'} in the model, or bound its dimension with "
-            f"{option('dims')}"
-        )
-    return max(upper_bound(shape[position[1]]), upper_bound(first))
 
 
 def body_types(carried: Sequence[Value], changing: Sequence[Growth]) -> list[TensorType]:

@@ -16,15 +16,14 @@ from tvmrt.compiler.frontend.size_propagation import cast_to, leaf
 from tvmrt.compiler.ir import DTYPES, Node, TensorType, Trait, Value
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.sizes import Extent, SymInt, as_extent, lower_bound
+from tvmrt.compiler.ir.sizes import Extent, SymInt, as_extent, lower_bound, substitute
 from tvmrt.compiler.ir.value_users import comparison_of
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
 from .outline_subgraph import captured_names
-from .structured_loop import StructuredLoop
+from .structured_loop import StructuredLoop, unrolled_iterations
 from .tensors import subgraphs
-from .unrolled_loop import unrolled_iterations
 
 _EXACT = ("int32", "int64", "float32", "float64")  # types in which trip counts are exact
 _MAX_NODES = 64  # maximum number of body nodes to evaluate per iteration
@@ -52,28 +51,28 @@ def with_trip_count(loop: StructuredLoop) -> StructuredLoop:
 
 def _trip_count(loop: StructuredLoop) -> SymInt | None:
     """Return the trip count of a loop with a counting condition; None for any other loop."""
-    ctx, limit = loop.ctx, loop.trip_count
-    before, after = _distances(ctx, loop.go), _distances_in_loop(loop)
-    if limit is not None and before is not None and after is not None:
+    if loop.go is not None and loop.go.data is not None and not loop.go.data.any():
+        return 0
+    limit, before = loop.trip_count, _distances(loop.ctx, loop.go)
+    after = _linear_results(loop, 0, lambda v: _distances(loop.ctx, v))
+    if before is None or after is None:
+        return _evaluated_trip_count(loop)
+    if limit is not None:
         # a shrinking distance is smallest before the last iteration
         last = [each.first + each.step * (0 if each.step >= 0 else limit - 2) for each in after]
         if _starts(before, limit) and all(lower_bound(each) > 0 for each in last):
             return limit
-    counting, _ = _slice_body(loop, 0, _is_small_constant)
-    trip_count = None if counting is None else _evaluated_trip_count(loop, counting)
     is_endless = loop.limit is None or (isinstance(limit, int) and limit >= MAX_DIM)
-    if trip_count is not None or not is_endless or before is None or after is None:
-        return trip_count
-    if len(after) != 1 or after[0].step >= 0:
-        return None
-    # it ends after the first iteration that makes the distance 0 or less
-    ((first, step),) = after
-    trip_count = ceil_div(first, -step) + 1
-    if lower_bound(trip_count) >= 1 and _starts(before, 1):
-        return trip_count
-    # with a trip count of 0, the condition before the loop must be false
-    is_guarded = step == -1 and lower_bound(trip_count) == 0 and before == [trip_count]
-    return trip_count if is_guarded else None
+    if is_endless and len(after) == 1 and after[0].step < 0:
+        # it ends after the first iteration that makes the distance 0 or less
+        ((first, step),) = after
+        trip_count = ceil_div(first, -step) + 1
+        if lower_bound(trip_count) >= 1 and _starts(before, 1):
+            return trip_count
+        # with a trip count of 0, the condition before the loop must be false
+        if step == -1 and lower_bound(trip_count) == 0 and before == [trip_count]:
+            return trip_count
+    return _evaluated_trip_count(loop)
 
 
 def _starts(before: Sequence[SymInt], trip_count: SymInt) -> bool:
@@ -130,11 +129,6 @@ def induction_variables(loop: StructuredLoop, number: SymInt) -> dict[int, SymIn
     return result
 
 
-def _distances_in_loop(loop: StructuredLoop) -> list[_Linear] | None:
-    """Return the numbers of ``_distances`` for the condition after an iteration."""
-    return _linear_results(loop, 0, lambda v: _distances(loop.ctx, v))
-
-
 def _linear_results(
     loop: StructuredLoop,
     index: int,
@@ -144,54 +138,44 @@ def _linear_results(
     the iteration number; None if that depends on more than sizes, the iteration number, and
     loop-carried values that grow by a constant step."""
     ctx, dims = loop.ctx, loop.ctx.importer.dims
-
-    def is_known(value: object) -> bool:
-        return _is_small_constant(value) or _number(ctx, value) is not None
-
-    part, read = _slice_body(loop, index, is_known)
+    part, read = _slice_body(loop, index)
     if part is None:
         return None
-    names, symbols = [], []
-    for _ in (None, *read):
-        names.append(dims.unique_name(f"{ctx.name}_counter"))
-        symbols.append(dims.declare_symbol(names[-1], -_MAX_COUNT, _MAX_COUNT, None))
+    number, *symbols = (
+        dims.declare_symbol(dims.unique_name(f"{ctx.name}_counter"), -_MAX_COUNT, _MAX_COUNT, None)
+        for _ in (None, *read)
+    )
     values: list[Value | None] = [None] * len(loop.carried)
-    with loop.ctx.importer.separate_graph("counting"):
-        number = _counter(ctx, TensorType((), DTYPES["int64"]), symbols[0])
-        for i, symbol in zip(read, symbols[1:]):
-            values[i] = _counter(ctx, loop.carried[i].type, symbol)
+    for i, symbol in zip(read, symbols):
+        values[i] = _counter(ctx, loop.carried[i].type, symbol)
+    with ctx.importer.separate_graph("counting"):
+        iteration = _counter(ctx, TensorType((), DTYPES["int64"]), number)
         try:
-            results = replace(loop, body=part).iteration(number, values)
+            results = replace(loop, body=part).iteration(iteration, values)
         except (UnsupportedError, ValueError):
             return None
-    places: dict[str, SymInt] = {names[0]: symbols[0]}
-    for i, name, symbol in zip(read, names[1:], symbols[1:]):
+    places: dict[str, SymInt] = {}
+    for i, symbol in zip(read, symbols):
         first, after = _number(ctx, loop.carried[i]), _number(ctx, results[1 + i])
         step = None if after is None else after - symbol
         if first is None or not isinstance(step, int):
             return None
-        places[name] = first + step * symbols[0]
-    found = measure(results[index])
+        places[_name(symbol)] = first + step * number
+    found, linear = measure(results[index]), []
     if found is None or None in found:
         return None
-    inside = [
-        as_extent(each.substitute(places)) if isinstance(each, Extent) else each for each in found
-    ]
-    return _linear(inside, symbols[0])
-
-
-def _linear(numbers: Sequence[SymInt], iteration: Extent) -> list[_Linear] | None:
-    """Return numbers as linear functions of the iteration number; None if one is not."""
-    (symbol,), result = iteration.symbols(), []
-    for each in numbers:
-        first, second = (
-            each.substitute({symbol.name: i}) if isinstance(each, Extent) else each for i in (0, 1)
-        )
+    for each in found:
+        inside = substitute(each, places)
+        first, second = (substitute(inside, {_name(number): i}) for i in (0, 1))
         step = second - first
-        if not isinstance(step, int) or each != first + step * iteration:
+        if not isinstance(step, int) or inside != first + step * number:
             return None
-        result.append(_Linear(first, step))
-    return result
+        linear.append(_Linear(first, step))
+    return linear
+
+
+def _name(symbol: Extent) -> str:
+    return next(iter(symbol.symbols())).name
 
 
 def _counter(ctx: NodeContext, type: TensorType, number: Extent) -> Value:
@@ -205,9 +189,7 @@ def _counter(ctx: NodeContext, type: TensorType, number: Extent) -> Value:
     return value
 
 
-def _slice_body(
-    loop: StructuredLoop, index: int, is_known: Callable[[object], bool]
-) -> tuple[onnx.GraphProto | None, list[int]]:
+def _slice_body(loop: StructuredLoop, index: int) -> tuple[onnx.GraphProto | None, list[int]]:
     """Return the part of the body that computes a result, and the indices of the loop-carried
     values that it reads; None if it depends on more than known values and the iteration number, or
     on nothing."""
@@ -228,41 +210,40 @@ def _slice_body(
             read.add(input_index[name])
             if input_index[name] > 1:
                 more = [body.output[input_index[name] - 1].name]
-        elif name and name not in inside and not is_known(scope.get(name)):
+        elif name and name not in inside and not _is_known(loop.ctx, scope.get(name)):
             return None, []
         pending += [key for key in dict.fromkeys(more) if key not in pending]
         if len(taken) > _MAX_NODES:
             return None, []
     indices = sorted(i - 2 for i in read if i > 1)
-    if not read - {1} or not all(is_known(carried[i]) for i in indices):
+    if not read - {1} or not all(_is_known(loop.ctx, carried[i]) for i in indices):
         return None, []
     part = onnx.GraphProto(name=body.name)
     part.node.extend(body.node[i] for i in sorted(taken))
-    read_inside = set(captured_names(part, False))
+    read_inside = set(captured_names(part))
     part.initializer.extend(t for t in body.initializer if t.name in read_inside)
     part.input.extend(body.input)
     part.output.extend(body.output[: len(body.input) - 1])
     return part, indices
 
 
-def _is_small_constant(value: object) -> bool:
-    return (
-        isinstance(value, Value)
-        and value.data is not None
-        and value.data.size <= _MAX_COUNTER_ELEMENTS
-    )
+def _is_known(ctx: NodeContext, value: object) -> bool:
+    """Return whether a value is a small constant or follows from sizes."""
+    if isinstance(value, Value) and value.data is not None:
+        return value.data.size <= _MAX_COUNTER_ELEMENTS
+    return _number(ctx, value) is not None
 
 
-def _evaluated_trip_count(loop: StructuredLoop, counting: onnx.GraphProto) -> int | None:
+def _evaluated_trip_count(loop: StructuredLoop) -> int | None:
     """Return the trip count by evaluation of the part of the body that computes the condition;
     None if it is unknown."""
-    if loop.limit is not None and not isinstance(loop.trip_count, int):
+    part, limit = _slice_body(loop, 0)[0], MAX_UNROLLED_ITERATIONS + 1
+    if part is None or (loop.limit is not None and not isinstance(loop.trip_count, int)):
         return None
-    limit = MAX_UNROLLED_ITERATIONS + 1
     trip_count = limit if loop.limit is None else max(min(loop.trip_count, limit), 0)
     with loop.ctx.importer.separate_graph("counting"):
         try:
-            found = unrolled_iterations(replace(loop, body=counting), range(trip_count))
-        except UnsupportedError:
+            found = unrolled_iterations(replace(loop, body=part), range(trip_count))
+        except (UnsupportedError, ValueError):
             return None
     return len(found.results) if len(found.results) < limit else None

@@ -38,9 +38,8 @@ from .outline_subgraph import OutlinedGraph, outline_subgraph
 from .registry import onnx_op
 from .sequence_values import AppendedSequence, OnnxValue, StackedSequence, TensorList
 from .sequences import extend_sequence, move_axis_first, move_first_axis, stack_iterations
-from .structured_loop import Step, StructuredLoop
+from .structured_loop import Step, StructuredLoop, unroll, unroll_with_guards
 from .tensor_expressions import TensorExpr
-from .unrolled_loop import unroll, unroll_with_guards
 
 MAX_ALWAYS_UNROLLED = 8  # maximum trip count that is always unrolled
 ATTEMPTS = 4  # maximum number of imports to find shapes that hold in every iteration
@@ -60,9 +59,16 @@ def import_loop(ctx: NodeContext) -> list[OnnxValue | None]:
         )
     limit = None if ctx.is_computed(0) else ctx.int_operand(0, "the trip count")
     loop = StructuredLoop(
-        ctx, body, carried, limit[0] if limit else None, (), [(0, False)] * stacked,
-        ctx.input(0), ctx.input(1), True, True, ctx.node.output,
-    )  # fmt: skip
+        ctx,
+        body,
+        carried,
+        limit[0] if limit else None,
+        stacked=[(0, False)] * stacked,
+        limit=ctx.input(0),
+        go=ctx.input(1),
+        is_numbered=True,
+        has_condition=True,
+    )
     lengths = ctx.importer.request.sequences
     max_lengths = [lengths.get(name) or 0 for name in ctx.node.output]
     return _unroll_or_loop(with_trip_count(loop), max(max_lengths))
@@ -95,12 +101,13 @@ def _scan(ctx: NodeContext, inputs: Sequence[Value | None]) -> list[OnnxValue | 
     axes = ctx.attr("scan_input_axes", none)
     axes = [normalize_axis(a, len(v.shape)) for a, v in zip(axes, inputs[first:])]
     backward = ctx.attr("scan_input_directions", ctx.attr("directions", none))
+    sliced = list(zip(inputs[first:], axes, backward))
     stacked = zip(ctx.attr("scan_output_axes", none), ctx.attr("scan_output_directions", none))
-    loop = StructuredLoop(
-        ctx, body, list(inputs[:first]), inputs[first].shape[axes[0]],
-        list(zip(inputs[first:], axes, backward)), list(stacked)[: len(body.output) - first],
-    )  # fmt: skip
-    return _unroll_or_loop(loop)
+    stacked = list(stacked)[: len(body.output) - first]
+    trip_count = inputs[first].shape[axes[0]]
+    return _unroll_or_loop(
+        StructuredLoop(ctx, body, list(inputs[:first]), trip_count, sliced, stacked)
+    )
 
 
 def scan_steps(
@@ -146,11 +153,11 @@ def emit_loop(loop: StructuredLoop) -> list[OnnxValue | None]:
         raise UnsupportedError("a Loop with a sequence or a missing value as loop-carried value")
     results = _emit_loop_of_tensors(loop, carried, lists)
     carried.update(zip(carried, results))
-    made, appended = results[len(carried) :], results[len(results) - len(lists) :]
-    for i, more in zip(lists, appended):
+    made = results[len(carried) : len(results) - len(lists)]
+    for i, more in zip(lists, results[len(carried) + len(made) :]):
         carried[i] = extend_sequence(ctx, loop.carried[i], more)
-    axes = [axis for axis, _ in loop.stacked] or [0] * len(made)
-    moved = [move_first_axis(ctx, v, axis) for v, axis in zip(made, axes)]
+    stacked = loop.stacked or [(0, False)] * len(made)
+    moved = [move_first_axis(ctx, v, axis) for v, (axis, _) in zip(made, stacked)]
     return [*(carried[i] for i in sorted(carried)), *moved]
 
 
@@ -272,7 +279,7 @@ def _outlined(
         types += [v.type.with_shape(v.shape[1:]) for v in slices]
         inside = outline_subgraph(loop, list(zip(names, types, extents)), run)
         made = inside.graph.outputs[1 : 1 + len(carried)]
-        outputs = [loop.names[i] if loop.names else "" for i in carried]
+        outputs = [loop.names[i] for i in carried]
         axes = changing_axes(ctx, values, made, grows, bound, outputs)
         if [each.symbol for each in axes] == [each.symbol for each in grows]:
             return inside, axes

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
 from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
-from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, data_dependent_symbols
+from tvmrt.compiler.ir.sizes import Symbol, SymInt, data_dependent_symbols, substitute
 from tvmrt.error import UnsupportedError
 
 from .import_state import Checkpoint
 from .sequence_values import OnnxValue, StackedSequence, TensorList, tensors_of
-from .structured_loop import StructuredLoop
 from .tensors import subgraphs
+
+if TYPE_CHECKING:
+    from .structured_loop import StructuredLoop
 
 GraphImporter = Any  # of ``importer``, which imports this module
 
@@ -34,7 +36,8 @@ class OutlinedGraph:
 
     def to_outer_type(self, type: TensorType) -> TensorType:
         """Translate a type of the graph to the outer scope."""
-        return type.with_shape(_replace_symbols(n, self.counts) for n in type.shape)
+        sizes = {inner.name: outer.extent for inner, outer in self.counts.items()}
+        return type.with_shape(substitute(n, sizes) for n in type.shape)
 
 
 def outline_subgraph(
@@ -94,31 +97,23 @@ def _mirror_input(
     Outer data-dependent sizes become parameters of the body and are added to ``counts``."""
     sizes = [] if elements is None else elements.reshape(-1).tolist()
     outer = data_dependent_symbols(type.shape, sizes)
-    inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
-    counts.update(zip(inner.values(), outer))
-    shape = tuple(_replace_symbols(n, inner) for n in type.shape)
-    result = Value(name, type.with_shape(shape))
+    inner = [replace(symbol, source=None, local=True) for symbol in outer]
+    counts.update(zip(inner, outer))
+    inside = {symbol.name: symbol.extent for symbol in inner}
+    result = Value(name, type.with_shape(substitute(n, inside) for n in type.shape))
     if elements is not None:
-        local = [_replace_symbols(n, inner) for n in sizes]
+        local = [substitute(n, inside) for n in sizes]
         importer.sizes.extents[result] = np.asarray(local, object).reshape(elements.shape)
     return result
 
 
-def _replace_symbols(extent: SymInt, symbols: Mapping[Symbol, Symbol]) -> SymInt:
-    """Replace symbols in an extent."""
-    if not isinstance(extent, Extent) or not symbols:
-        return extent
-    return extent.at({s.name: symbols.get(s, s).extent for s in extent.symbols()})
-
-
-def captured_names(proto: onnx.GraphProto, results: bool = True) -> list[str]:
-    """Return the names that a graph's nodes, including nested graphs, read from outside. With
-    ``results``, names of its outputs are included."""
+def captured_names(proto: onnx.GraphProto) -> list[str]:
+    """Return the names that a graph's nodes, including nested graphs, and its outputs read from
+    outside."""
     names = dict.fromkeys(key for node in proto.node for key in node.input)
     for node in proto.node:
         for inner in subgraphs(node):
             names.update(dict.fromkeys(captured_names(inner)))
-    if results:
-        names.update(dict.fromkeys(info.name for info in proto.output))
+    names.update(dict.fromkeys(info.name for info in proto.output))
     made = {key for node in proto.node for key in node.output}
     return [name for name in names if name not in made]

@@ -34,6 +34,7 @@ from .forms import (
     linear_form,
     lower_bound,
     solve,
+    substitute,
     sym_sum,
     symbols_of,
     upper_bound,

@@ -39,6 +39,11 @@ def as_extent(value: Any) -> SymInt:
     return value if isinstance(value, Extent) else int(value)
 
 
+def substitute(value: SymInt, sizes: Mapping[str, SymInt]) -> SymInt:
+    """Return a number or extent with other extents in place of some symbols, by name."""
+    return as_extent(value.substitute(sizes)) if isinstance(value, Extent) else value
+
+
 def symbols_of(*values: Any) -> set[Symbol]:
     """Return the symbols in all extents among values, sequences of them and mappings to them."""
     symbols: set[Symbol] = set()
