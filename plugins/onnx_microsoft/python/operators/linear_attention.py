@@ -47,7 +47,7 @@ class Recurrence:
         parts.append(ctx.unsqueeze(self.value, 3))
         parts += [ctx.unsqueeze(v, 4) for v in (self.decay, self.beta) if v is not None]
         by_step = [ctx.transpose(v, (1, 0, 2, 3, 4)) for v in parts]
-        (state,), (rows,) = scan_steps(ctx, self._step(ctx), [state], by_step)
+        (state,), (rows,) = scan_steps(ctx, self._step(ctx), [state], by_step, 1)
         y = ctx.transpose(rows, (1, 0, 2, 3, 4))
         return ctx.reshape(y, (batch, steps, heads * shared, self.value.shape[3])), state
 

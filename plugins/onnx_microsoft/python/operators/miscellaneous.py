@@ -112,5 +112,5 @@ def inverse(ctx: NodeContext) -> Value:
     places = ctx.reshape(unit, (size, size, 1))
     numbers = ctx.const(np.tile(np.arange(size)[:, None], (size, 1, 1)))
     whole = ctx.concat([x, columns], axis + 1)
-    (whole,), _ = scan_steps(ctx, step, [whole], [places, rest, numbers])
+    (whole,), _ = scan_steps(ctx, step, [whole], [places, rest, numbers], 0)
     return ctx.slice_axis(whole, axis + 1, size, size)

@@ -6,7 +6,8 @@ constant conditions is unrolled, one copy of the body per iteration; otherwise i
 
 from __future__ import annotations
 
-from tvmrt.compiler.sdk.graph import DTYPES, Graph, TensorType, Value
+from tvmrt.compiler.sdk.frontend import combine_guards
+from tvmrt.compiler.sdk.graph import DTYPES, TensorType, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
@@ -25,18 +26,9 @@ def if_(ctx: OpContext) -> list[Value]:
     outer = ctx.builder.guard
     sides = []
     for branch, wanted in zip(branches, (condition, ctx.emit("logical_not", [condition]))):
-        with ctx.builder.guarded((and_guard(ctx, outer, wanted), True)):
+        with ctx.builder.guarded((combine_guards(ctx, outer, wanted), True)):
             sides.append(ctx.importer.import_subgraph(branch, rest))
     return [_select(ctx, condition, a, b) for a, b in zip(*sides)]
-
-
-def and_guard(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
-    """Return the condition and-ed with the enclosing branch's; false if that branch is skipped."""
-    if outer is None:
-        return condition
-    with ctx.builder.guarded(None):
-        value = outer[0] if outer[1] else ctx.emit("logical_not", [outer[0]])
-        return ctx.emit("logical_and", [value, condition])
 
 
 def _select(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:
@@ -70,16 +62,14 @@ def _dynamic_loop(ctx: OpContext, go: Value, carried: list) -> list[Value]:
         raise UnsupportedError("variables in a loop with a data-dependent trip count")
     if go.type.size != 1 or go.dtype.name != "bool":
         raise ValueError(f"its condition is {go.type}, not one bool")
-    body = Graph(f"{ctx.name}_body")
-    body.inputs = [Value("iteration", TensorType((), DTYPES["int64"]))]
-    body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]
-    with ctx.importer.separate_graph(body) as builder:
+    with ctx.importer.separate_graph(f"{ctx.name}_body") as body:
+        body.inputs = [Value("iteration", TensorType((), DTYPES["int64"]))]
+        body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]
         body_outputs = ctx.importer.import_subgraph(ctx.options["body"], body.inputs[1:])
         (next_condition,) = ctx.importer.import_subgraph(ctx.options["condition"], body_outputs)
         if next_condition is None or any(value is None for value in body_outputs):
             raise UnsupportedError("its body is not supported")
-        if next_condition.shape:
-            next_condition = builder.emit("reshape", [next_condition], "further", shape=())
+        next_condition = ctx.reshape(next_condition, ())
     for before, after in zip(carried, body_outputs):
         if before.type != after.type:
             raise UnsupportedError(

@@ -86,16 +86,13 @@ class ImportState:
             return emit("where", [condition, *sides], *name)
 
     @contextmanager
-    def separate_graph(self, graph: Graph) -> Iterator[Builder]:
+    def separate_graph(self, name: str) -> Iterator[Graph]:
         """Import into a separate graph, the body of a loop with a data-dependent trip count."""
-        outer, self.builder, self.is_separate_graph = (
-            (self.builder, self.is_separate_graph),
-            Builder(graph),
-            True,
-        )
+        outer, graph = (self.builder, self.is_separate_graph), Graph(name)
+        self.builder, self.is_separate_graph = Builder(graph), True
         self.builder.sources = outer[0].sources
         try:
-            yield self.builder
+            yield graph
         finally:
             self.builder, self.is_separate_graph = outer
 

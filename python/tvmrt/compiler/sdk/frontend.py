@@ -18,7 +18,7 @@ from tvmrt.compiler.frontend.onnx.attention import (
     rotate_heads,
     split_heads,
 )
-from tvmrt.compiler.frontend.onnx.conditionals import select_under_guard
+from tvmrt.compiler.frontend.onnx.conditionals import combine_guards, select_under_guard
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.convolution import convolution, convolution_window
 from tvmrt.compiler.frontend.onnx.dropout import draw, uniform
@@ -84,12 +84,12 @@ from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes
 __all__ = [
     "ACTIVATIONS", "AttentionHeads", "Dims", "Importer", "KnownSizes", "LSTM", "NodeContext",
     "OperatorContext", "Step", "TensorExpr", "append_past", "captured_names", "check_no_nul",
-    "checked_indices", "convolution", "convolution_window", "decode_string", "default_window",
-    "dequantize", "dequantize_accumulator", "dequantize_linear", "dequantize_operand", "draw",
-    "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul", "emit_qlinear_conv",
-    "emit_swish", "flatten_parameters", "gather_nd", "gather_rows", "gemm", "import_pad",
-    "import_range", "importer_of", "infer_extent", "int_bias", "integer_matmul", "is_global",
-    "is_text", "join_heads", "key_distances", "layer_normalization", "mask_to_bias",
+    "checked_indices", "combine_guards", "convolution", "convolution_window", "decode_string",
+    "default_window", "dequantize", "dequantize_accumulator", "dequantize_linear",
+    "dequantize_operand", "draw", "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul",
+    "emit_qlinear_conv", "emit_swish", "flatten_parameters", "gather_nd", "gather_rows", "gemm",
+    "import_pad", "import_range", "importer_of", "infer_extent", "int_bias", "integer_matmul",
+    "is_global", "is_text", "join_heads", "key_distances", "layer_normalization", "mask_to_bias",
     "name_symbolic_axes", "normalize_rows", "numpy_matmul", "onnx_op", "parse_activations",
     "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "retype",
     "rms_normalization", "rms_normalize", "rotate_features", "rotate_heads", "scale_by",

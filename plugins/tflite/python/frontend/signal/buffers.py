@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.compiler.sdk.frontend import combine_guards
 from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
-from tvmrt.plugins.tflite.frontend.control import and_guard
 from tvmrt.plugins.tflite.frontend.flexbuffer import read_map
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
@@ -55,7 +55,7 @@ def _skip_unless(ctx: OpContext, ready: Value) -> None:
     """Skip the following operators unless ``ready``, and keep their states unchanged."""
     if len(ctx.importer.subgraph_stack) > 1:
         raise UnsupportedError("a circular buffer that ends a run, in a branch or loop")
-    ctx.builder.guard = (and_guard(ctx, ctx.builder.guard, ready), True)
+    ctx.builder.guard = (combine_guards(ctx, ctx.builder.guard, ready), True)
 
 
 def _given(options: bytes) -> int:

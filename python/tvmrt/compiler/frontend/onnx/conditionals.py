@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx
 
+from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.frontend.dims import ValidSizes
 from tvmrt.compiler.frontend.size_constraints import solve_conditions
 from tvmrt.compiler.ir import Value
@@ -126,22 +127,23 @@ def require_branch(
 
 
 def guards(ctx: NodeContext, condition: Value) -> tuple[Value, Value]:
-    """Return the guards of the two branches, combined with the enclosing guard. They are computed
-    in each run, even if the enclosing branch is skipped."""
+    """Return the guards of the two branches, combined with the enclosing guard."""
     outer = ctx.builder.guard
     with ctx.builder.guarded(None):
         no = ctx.emit("logical_not", [condition])
-        return combine_guards(ctx, outer, condition), combine_guards(ctx, outer, no)
+    return combine_guards(ctx, outer, condition), combine_guards(ctx, outer, no)
 
 
-def combine_guards(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
-    """Combine a condition with the guard of the enclosing branch, if there is one."""
+def combine_guards(
+    ctx: OperatorContext, outer: tuple[Value, bool] | None, condition: Value
+) -> Value:
+    """Combine a condition with the guard of the enclosing branch, if there is one. The result is
+    computed in each run, even if the enclosing branch is skipped."""
     if outer is None:
         return condition
-    value, taken = outer
-    if not taken:
-        value = ctx.emit("logical_not", [value])
-    return ctx.emit("logical_and", [value, condition])
+    with ctx.builder.guarded(None):
+        value = outer[0] if outer[1] else ctx.emit("logical_not", [outer[0]])
+        return ctx.emit("logical_and", [value, condition])
 
 
 def select(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.ir import DTYPES, TensorType, Value
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
 from tvmrt.compiler.ir.loop import Growth
@@ -111,16 +112,25 @@ def _scan(ctx: NodeContext, inputs: Sequence[Value | None]) -> list[OnnxValue | 
 
 
 def scan_steps(
-    ctx: NodeContext, step: Step, carried: Sequence[Value], sliced: Sequence[Value]
+    ctx: OperatorContext,
+    step: Step,
+    carried: Sequence[Value],
+    sliced: Sequence[Value],
+    count: int,
+    backward: bool = False,
+    unrolled: bool | None = None,
 ) -> tuple[list[Value], list[Value]]:
     """Apply ``step`` to the slices of tensors along their first axis, in order. It takes the
-    loop-carried values and slices, and returns new loop-carried values and results. Return the
-    last loop-carried values, and the results of all steps, stacked along a new first axis.
+    loop-carried values and slices, and returns new loop-carried values and ``count`` results.
+    Return the last loop-carried values, and the results of all steps, stacked along a new first
+    axis. ``backward``: the last slice comes first. By default few steps are ``unrolled``.
 
     ``step`` may be called several times; other values that it uses must be constants."""
-    slices = [(v, 0, False) for v in sliced]
-    loop = StructuredLoop(ctx, step, list(carried), sliced[0].shape[0], slices)
-    results = _unroll_or_loop(loop)
+    slices = [(v, 0, backward) for v in sliced]
+    trip_count, stacked = sliced[0].shape[0], [(0, backward)] * count
+    loop = StructuredLoop(ctx, step, list(carried), trip_count, slices, stacked)
+    run = _unroll_or_loop if unrolled is None else (unroll if unrolled else emit_loop)
+    results = run(loop)
     return results[: len(carried)], results[len(carried) :]
 
 
@@ -156,8 +166,7 @@ def emit_loop(loop: StructuredLoop) -> list[OnnxValue | None]:
     made = results[len(carried) : len(results) - len(lists)]
     for i, more in zip(lists, results[len(carried) + len(made) :]):
         carried[i] = extend_sequence(ctx, loop.carried[i], more)
-    stacked = loop.stacked or [(0, False)] * len(made)
-    moved = [move_first_axis(ctx, v, axis) for v, (axis, _) in zip(made, stacked)]
+    moved = [move_first_axis(ctx, v, axis) for v, (axis, _) in zip(made, loop.stacked)]
     return [*(carried[i] for i in sorted(carried)), *moved]
 
 
@@ -191,8 +200,7 @@ def _emit_loop_of_tensors(
         )
     known = count is not None and bound is not None and go is None and not conditional
     most = bound if known or is_unbounded(bound) else upper_bound(bound or 0)
-    backward = [bool(b) for *_, b in (*loop.sliced, *loop.stacked)]
-    backward += [False] * (len(slices) + len(made[first:]) - len(backward))
+    backward = [bool(b) for *_, b in (*loop.sliced, *loop.stacked)] + [False] * len(lists)
     inside.graph.output_names = [f"result{i}" for i in range(conditional + len(made))]
     emitted = ctx.emit_many(
         "loop",

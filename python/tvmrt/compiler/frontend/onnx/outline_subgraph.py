@@ -50,25 +50,24 @@ def outline_subgraph(
 
     Raises UnsupportedError if one of the nodes cannot be compiled.
     """
-    importer, outer = loop.ctx.importer, loop.ctx.scope
-    name, read = (
-        ("step", ()) if callable(loop.body) else (loop.body.name, captured_names(loop.body))
-    )
+    importer, body = loop.ctx.importer, loop.body
     counts: dict[Symbol, Symbol] = {}
-    with importer.separate_graph(name or "body") as graph:
-        start = Checkpoint(importer)
-        given = []
+    with importer.separate_graph("step" if callable(body) else body.name or "body") as graph:
         for name, type, number in inputs:
             elements = None if number is None else np.full(type.shape, number, object)
-            given.append(_mirror_input(importer, name, type, elements, counts))
-        present = [outer[name] for name in read if outer.get(name) is not None]
-        captured = [v for v in dict.fromkeys(tensors_of(present)) if v.data is None]
-        inside = {}
+            graph.inputs.append(_mirror_input(importer, name, type, elements, counts))
+        given = list(graph.inputs)
+        if callable(body):
+            graph.outputs = run(given, {})
+            return OutlinedGraph(graph, [], counts)
+        start, outer, inside = Checkpoint(importer), loop.ctx.scope, {}
+        read = [outer[name] for name in captured_names(body) if outer.get(name) is not None]
+        captured = [v for v in dict.fromkeys(tensors_of(read)) if v.data is None]
         for v in captured:
             elements = importer.sizes.extents.get(v)
             inside[v] = _mirror_input(importer, v.name, v.type, elements, counts)
             importer.sizes.intervals[inside[v]] = interval(v, importer.sizes.intervals)
-        graph.inputs = [*given, *inside.values()]
+        graph.inputs += inside.values()
         results = run(given, {name: _mirrored(v, inside) for name, v in outer.items()})
         if start.problems or any(v is None for v in results):
             reasons = start.problems or ["one of its results cannot be compiled"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -39,7 +39,7 @@ class StructuredLoop:
     ``has_condition``.
     """
 
-    ctx: NodeContext
+    ctx: Any  # an OperatorContext, of ONNX unless the body is a function
     body: onnx.GraphProto | Step
     carried: list[OnnxValue | None]
     trip_count: SymInt | None
@@ -150,7 +150,7 @@ def unroll(loop: StructuredLoop) -> list[OnnxValue | None]:
     columns = list(zip(*found.results)) or [()] * len(loop.stacked)
     results = [
         stack_iterations(loop.ctx, column[:: -1 if is_backward else 1], axis)
-        for column, (axis, is_backward) in zip(columns, loop.stacked or [(0, False)] * len(columns))
+        for column, (axis, is_backward) in zip(columns, loop.stacked)
     ]
     return [*found.carried, *results]
 
