@@ -33,6 +33,12 @@ CASES = {
         'y = GridSample<padding_mode = "border">(x, g)'),
     "unique elements of none": ("float[N, 1] x", "float[0] none = {}",
         "u = Unique(none)  y = Mul(x, u)"),
+    "the last of three of found elements": (TEXT, f"int64 three = {{3}}, int64 end = {{-1}}, {ONE}",
+        """f = Reshape(x, last)  b = Cast<to = 9>(f)  c = Compress<axis = 0>(f, b)
+        q = SplitToSequence(c, three)  y = SequenceAt(q, end)"""),
+    "rows before parts of two rows": (TEXT, f"int64 two = {{2}}, int64 at = {{-1}}, {ONE}",
+        """q = SplitToSequence(x, two)  n = SequenceLength(q)  p = SequenceInsert(q, x, at)
+        m = SequenceAt(p, n)  j = ConcatFromSequence<axis = 0>(p)  y = Concat<axis = 0>(m, j)"""),
     "pads to a multiple of each third row": (TEXT, "int64 from = {0}, int64 by = {3}, "
         f"int64[1] most = {{500}}, int64[1] four = {{4}}, {ONE}",
         """n = Shape<end = 1>(x)  u = Add(n, one)  v = Min(u, most)  e = Min(n, v)

@@ -6,8 +6,8 @@ constant conditions is unrolled, one copy of the body per iteration; otherwise i
 
 from __future__ import annotations
 
-from tvmrt.compiler.sdk.frontend import combine_guards
-from tvmrt.compiler.sdk.graph import DTYPES, TensorType, Value
+from tvmrt.compiler.sdk.frontend import StructuredLoop, combine_guards, emit_loop
+from tvmrt.compiler.sdk.graph import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
@@ -62,26 +62,21 @@ def _dynamic_loop(ctx: OpContext, go: Value, carried: list) -> list[Value]:
         raise UnsupportedError("variables in a loop with a data-dependent trip count")
     if go.type.size != 1 or go.dtype.name != "bool":
         raise ValueError(f"its condition is {go.type}, not one bool")
-    with ctx.importer.separate_graph(f"{ctx.name}_body") as body:
-        body.inputs = [Value("iteration", TensorType((), DTYPES["int64"]))]
-        body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]
-        body_outputs = ctx.importer.import_subgraph(ctx.options["body"], body.inputs[1:])
-        (next_condition,) = ctx.importer.import_subgraph(ctx.options["condition"], body_outputs)
-        if next_condition is None or any(value is None for value in body_outputs):
+
+    def iteration(before: list[Value]) -> list[Value | None]:
+        after = ctx.importer.import_subgraph(ctx.options["body"], before)
+        (condition,) = ctx.importer.import_subgraph(ctx.options["condition"], after)
+        if condition is None or any(value is None for value in after):
             raise UnsupportedError("its body is not supported")
-        next_condition = ctx.reshape(next_condition, ())
-    for before, after in zip(carried, body_outputs):
-        if before.type != after.type:
-            raise UnsupportedError(
-                f"a loop-carried value is {before.type} before an iteration and {after.type} "
-                "after it"
-            )
-    body.outputs = [next_condition, *body_outputs]
-    body.output_names = [f"result{i}" for i in range(len(body.outputs))]
-    operands = [None, ctx.reshape(go, ()), *carried]
-    attrs = {"carried": len(carried), "sliced": 0, "conditional": True, "most": 0}
-    *results, _ = ctx.emit_many("loop", operands, body=body, backward=(), extents=(), **attrs)
-    return results
+        for first, then in zip(carried, after):
+            if first.type != then.type:
+                raise UnsupportedError(
+                    f"a loop-carried value is {first.type} before an iteration and {then.type} "
+                    "after it"
+                )
+        return [ctx.reshape(condition, ()), *after]
+
+    return emit_loop(StructuredLoop(ctx, iteration, carried, None, go=go, has_condition=True))
 
 
 @tflite_op(CALL=1, STABLEHLO_COMPOSITE=1)

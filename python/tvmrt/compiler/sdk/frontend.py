@@ -36,7 +36,7 @@ from tvmrt.compiler.frontend.onnx.legalize_types import (
     stored_type,
     table_type,
 )
-from tvmrt.compiler.frontend.onnx.loops import scan_steps
+from tvmrt.compiler.frontend.onnx.loops import Step, emit_loop, scan_steps
 from tvmrt.compiler.frontend.onnx.matmul import emit_matmul, gemm, numpy_matmul, scale_by
 from tvmrt.compiler.frontend.onnx.normalization import (
     layer_normalization,
@@ -76,23 +76,23 @@ from tvmrt.compiler.frontend.onnx.string_tensors import (
     string_op,
     to_handles,
 )
-from tvmrt.compiler.frontend.onnx.structured_loop import Step
+from tvmrt.compiler.frontend.onnx.structured_loop import StructuredLoop
 from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
 from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes
 
 __all__ = [
     "ACTIVATIONS", "AttentionHeads", "Dims", "Importer", "KnownSizes", "LSTM", "NodeContext",
-    "OperatorContext", "Step", "TensorExpr", "append_past", "captured_names", "check_no_nul",
-    "checked_indices", "combine_guards", "convolution", "convolution_window", "decode_string",
-    "default_window", "dequantize", "dequantize_accumulator", "dequantize_linear",
-    "dequantize_operand", "draw", "dynamic_quantized", "element_type", "emit_gelu", "emit_matmul",
-    "emit_qlinear_conv", "emit_swish", "flatten_parameters", "gather_nd", "gather_rows", "gemm",
-    "import_pad", "import_range", "importer_of", "infer_extent", "int_bias", "integer_matmul",
-    "is_global", "is_text", "join_heads", "key_distances", "layer_normalization", "mask_to_bias",
-    "name_symbolic_axes", "normalize_rows", "numpy_matmul", "onnx_op", "parse_activations",
-    "parse_dim", "pool", "pool_window", "quantize", "quantize_linear", "retype",
-    "rms_normalization", "rms_normalize", "rotate_features", "rotate_heads", "scale_by",
+    "OperatorContext", "Step", "StructuredLoop", "TensorExpr", "append_past", "captured_names",
+    "check_no_nul", "checked_indices", "combine_guards", "convolution", "convolution_window",
+    "decode_string", "default_window", "dequantize", "dequantize_accumulator", "dequantize_linear",
+    "dequantize_operand", "draw", "dynamic_quantized", "element_type", "emit_gelu", "emit_loop",
+    "emit_matmul", "emit_qlinear_conv", "emit_swish", "flatten_parameters", "gather_nd",
+    "gather_rows", "gemm", "import_pad", "import_range", "importer_of", "infer_extent", "int_bias",
+    "integer_matmul", "is_global", "is_text", "join_heads", "key_distances", "layer_normalization",
+    "mask_to_bias", "name_symbolic_axes", "normalize_rows", "numpy_matmul", "onnx_op",
+    "parse_activations", "parse_dim", "pool", "pool_window", "quantize", "quantize_linear",
+    "retype", "rms_normalization", "rms_normalize", "rotate_features", "rotate_heads", "scale_by",
     "scan_steps", "select_under_guard", "sequence_lengths", "slice_range", "softmax_along",
     "split_heads", "stack_directions", "stored_type", "string_op", "table_type", "to_handles",
     "track_sizes", "trilu", "uniform", "unique_slices", "unused_name",

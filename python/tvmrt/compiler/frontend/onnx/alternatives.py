@@ -15,9 +15,9 @@ import onnx
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import SymInt, lower_bound, substitute, symbols_of
-from tvmrt.error import UnsupportedError, warn
+from tvmrt.error import UnsupportedError
 
-from .conditionals import guards, select_any_rank
+from .conditionals import guards, leave_out, require_side, select_any_rank
 from .context import NodeContext
 from .import_state import Checkpoint, ImportState
 from .outline_subgraph import captured_names
@@ -56,7 +56,7 @@ def import_alternatives(ctx: NodeContext, found: Alternatives) -> Results:
             if not taken and not sides:
                 raise ValueError(problem)
             start.undo()
-            _leave_out(ctx, found, taken, problem)
+            leave_out(ctx, found, taken, problem)
             continue
         sides.append(results)
     if len(sides) == 1:
@@ -143,28 +143,6 @@ def _pick_side(value: Any, found: Alternatives, taken: bool) -> Any:
     return value if unchanged else replace(value, yes=yes, no=no)
 
 
-def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str) -> None:
-    """Warn that a side is invalid, and restrict runs to the other side."""
-    ctx.importer.problems.leave_out_branch()
-    warn(
-        f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at these shapes, so "
-        f"a run that takes it fails; {problem}"
-    )
-    require_side(ctx, found, not taken)
-
-
-def require_side(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
-    """End runs that take the other side with an error."""
-    text = f"[{int(taken)}]: its {found.side(not taken)} is incompatible with its consumers"
-    ctx.emit(
-        "require",
-        [ctx.cast(ctx.reshape(found.condition, (1,)), "int64")] * 2,
-        expected=(int(taken),),
-        where=f"{found.op} '{found.name}', condition",
-        text=text,
-    )
-
-
 def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
     """Return the alternative whose rank equals the declared rank of a network output."""
     tensor = info.type.tensor_type
@@ -187,7 +165,8 @@ def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alter
             f"output{found.remedy}"
         )
     taken, side = fitting[0]
-    require_side(ctx, found, taken)
+    text = f"its {found.side(not taken)} is incompatible with its consumers"
+    require_side(ctx, found, taken, text)
     return side
 
 

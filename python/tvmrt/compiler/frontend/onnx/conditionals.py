@@ -40,7 +40,6 @@ from .import_state import Checkpoint
 from .outline_subgraph import captured_names
 from .registry import onnx_op
 from .sequence_values import AbsentOptional, Alternatives, DynamicOptional, OnnxValue, TensorList
-from .tensor_expressions import TensorExpr, require
 
 
 @onnx_op("If")
@@ -56,11 +55,11 @@ def if_(ctx: NodeContext) -> list[Value | None]:
     taken, other = guards(ctx, condition)
     yes, branch_error = import_if_valid(ctx, then_branch, "then", taken)
     if branch_error is not None:
-        require_branch(ctx, condition, False, branch_error)
+        leave_out(ctx, Alternatives(ctx.name, condition, None, None), True, str(branch_error))
         return list(ctx.importer.import_branch(else_branch, ctx.scope, outer))
     no, branch_error = import_if_valid(ctx, else_branch, "else", other)
     if branch_error is not None:
-        require_branch(ctx, condition, True, branch_error)
+        leave_out(ctx, Alternatives(ctx.name, condition, None, None), False, str(branch_error))
         return yes
     return [select_any_rank(ctx, condition, a, b, ctx.name) for a, b in zip(yes, no)]
 
@@ -111,19 +110,27 @@ def is_operand_mismatch(problem: BaseException | None) -> bool:
     return problem is not None
 
 
-def require_branch(
-    ctx: NodeContext, condition: Value, taken: bool, branch_error: ValueError
-) -> None:
-    """Restrict runs to the valid branch; others end with an error that includes
-    ``branch_error``."""
+def leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str) -> None:
+    """Warn that a side is invalid, and restrict runs to the other side."""
     ctx.importer.problems.leave_out_branch()
-    branch = "else" if taken else "then"
     warn(
-        f"node {ctx.name} (If): its {branch} branch is invalid at the shapes that the network is "
-        f"compiled for, so a run that takes it fails; {branch_error}"
+        f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at the shapes that "
+        f"the network is compiled for, so a run that takes it fails; {problem}"
     )
-    text = f"[{int(taken)}]: the {branch} branch is invalid at the compiled shapes"
-    require(TensorExpr(ctx, condition), (int(taken),), condition, "condition", text)
+    text = f"the {found.side(taken)} is invalid at the compiled shapes"
+    require_side(ctx, found, not taken, text)
+
+
+def require_side(ctx: NodeContext, found: Alternatives, taken: bool, text: str) -> None:
+    """End runs that take the other side with an error."""
+    number = ctx.cast(found.condition, "int64")
+    ctx.emit(
+        "require",
+        [number, ctx.reshape(number, (1,))],
+        expected=(int(taken),),
+        where=f"{found.op} '{found.name}', condition",
+        text=f"[{int(taken)}]: {text}",
+    )
 
 
 def guards(ctx: NodeContext, condition: Value) -> tuple[Value, Value]:

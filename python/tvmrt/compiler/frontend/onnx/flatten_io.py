@@ -36,6 +36,7 @@ from .sequence_values import (
     DynamicOptional,
     DynamicTensorList,
     OnnxValue,
+    PackedSequence,
     StackedSequence,
     TensorList,
 )
@@ -178,6 +179,8 @@ def flatten_output(
         kind.tensor_type.elem_type = element.tensor_type.elem_type
         return Bundle((info.name,), stacked=True), [(helper.make_value_info(info.name, kind),
                                                      onnx_value.value)]  # fmt: skip
+    if isinstance(onnx_value, PackedSequence):
+        raise UnsupportedError(f"the elements of output {info.name} differ in size from run to run")
     if not isinstance(onnx_value, (TensorList, DynamicTensorList)) or not all(
         isinstance(v, Value) for v in onnx_value.values
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 
 from tvmrt.compiler.ir import TensorType, Value
 from tvmrt.compiler.ir.loop import Growth
@@ -43,20 +44,24 @@ def changing_axes(
         for axis, (first, now) in enumerate(zip(before.shape, after.shape)):
             old = next((c for c in known if (c.carried, c.axis) == (i, axis)), None)
             if old is not None or first != now:
-                position = (i, axis)
-                result.append(_changing_axis(ctx, position, first, now, old, bound, outputs[i]))
+                where = _Axis(ctx, i, axis, bound, outputs[i])
+                result.append(_changing_axis(where, first, now, old))
     return result
 
 
-def _changing_axis(
-    ctx: NodeContext,
-    position: tuple[int, int],
-    first: SymInt,
-    now: SymInt,
-    old: Growth | None,
-    bound: SymInt | None,
-    output: str,
-) -> Growth:
+class _Axis(NamedTuple):
+    """Axis of a loop-carried value. ``bound``: the maximum trip count, None if unknown;
+    ``output``: the name of the loop's result."""
+
+    ctx: NodeContext
+    carried: int
+    axis: int
+    bound: SymInt | None
+    output: str
+
+
+def _changing_axis(where: _Axis, first: SymInt, now: SymInt, old: Growth | None) -> Growth:
+    ctx, index, axis, bound, _ = where
     before = first if old is None else old.symbol.extent
     step = now - before
     is_own_growth = old is None or bool(symbols_of(before) & symbols_of(now))
@@ -70,14 +75,14 @@ def _changing_axis(
         high = maximum = sym_max(limit(first), limit(allocation_extent(now)))
     else:
         low = min(lower_bound(before), max(lower_bound(now), 0))
-        high = maximum = _maximum(ctx, position[1], first, now, step, bound, output)
+        high = maximum = _maximum(where, first, now, step)
         step = None
     if old is not None and (_constant_step(old), old.upper_bound) == (step, maximum):
         return replace(old, after=now)
     name = ctx.importer.dims.unique_name(f"{ctx.name}_extent")
     (symbol,) = symbols_of(ctx.importer.dims.declare_symbol(name, max(low, 0), high, None))
     after = now if step is None else symbol.extent + step
-    return Growth(*position, symbol, first, after, maximum)
+    return Growth(index, axis, symbol, first, after, maximum)
 
 
 def _constant_step(growth: Growth) -> int | None:
@@ -86,17 +91,10 @@ def _constant_step(growth: Growth) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def _maximum(
-    ctx: NodeContext,
-    axis: int,
-    first: SymInt,
-    now: SymInt,
-    step: SymInt,
-    bound: SymInt | None,
-    output: str,
-) -> SymInt:
+def _maximum(where: _Axis, first: SymInt, now: SymInt, step: SymInt) -> SymInt:
     """Return the maximum of an extent that grows by at most ``step`` per iteration. A shape that
     the model declares is a closer bound than the growth in all iterations."""
+    ctx, _, axis, bound, output = where
     if upper_bound(step) <= 0:
         return limit(first)
     if bound is not None and is_unbounded(first, step):

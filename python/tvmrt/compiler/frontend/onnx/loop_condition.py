@@ -181,11 +181,8 @@ def _name(symbol: Extent) -> str:
 def _counter(ctx: NodeContext, type: TensorType, number: Extent) -> Value:
     """Return a tensor of one number that is a symbol."""
     value = Value("counter", type)
-    if type.dtype.is_int:
-        ctx.extents[value] = np.full(type.shape, number, object)
-    else:
-        expr = cast_to(leaf(number), type.dtype.name)
-        ctx.importer.sizes.expressions[value] = np.full(type.shape, expr, object)
+    expr = cast_to(leaf(number), type.dtype.name)
+    ctx.importer.sizes.expressions[value] = np.full(type.shape, expr, object)
     return value
 
 

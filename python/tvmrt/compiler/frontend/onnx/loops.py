@@ -3,7 +3,7 @@ see ``tvmrt.compiler.ir.loop``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ from .outline_subgraph import OutlinedGraph, outline_subgraph
 from .registry import onnx_op
 from .sequence_values import AppendedSequence, OnnxValue, StackedSequence, TensorList
 from .sequences import extend_sequence, move_axis_first, move_first_axis, stack_iterations
-from .structured_loop import Step, StructuredLoop, unroll, unroll_with_guards
+from .structured_loop import StructuredLoop, unroll, unroll_with_guards
 from .tensor_expressions import TensorExpr
 
 MAX_ALWAYS_UNROLLED = 8  # maximum trip count that is always unrolled
@@ -47,6 +47,8 @@ ATTEMPTS = 4  # maximum number of imports to find shapes that hold in every iter
 MAX_TRIP_COUNT = 1 << 24  # a larger trip count means an unlimited number of iterations
 
 INT64 = TensorType((), DTYPES["int64"])
+
+Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
 
 
 @onnx_op("Loop")
@@ -126,9 +128,14 @@ def scan_steps(
     axis. ``backward``: the last slice comes first. By default few steps are ``unrolled``.
 
     ``step`` may be called several times; other values that it uses must be constants."""
+
+    def body(values: list[Value]) -> list[Value | None]:
+        made, results = step(values[: len(carried)], values[len(carried) :])
+        return [None, *made, *results]
+
     slices = [(v, 0, backward) for v in sliced]
     trip_count, stacked = sliced[0].shape[0], [(0, backward)] * count
-    loop = StructuredLoop(ctx, step, list(carried), trip_count, slices, stacked)
+    loop = StructuredLoop(ctx, body, list(carried), trip_count, slices, stacked)
     run = _unroll_or_loop if unrolled is None else (unroll if unrolled else emit_loop)
     results = run(loop)
     return results[: len(carried)], results[len(carried) :]

@@ -15,7 +15,7 @@ from tvmrt.compiler.ir.sizes import Symbol, SymInt, data_dependent_symbols, subs
 from tvmrt.error import UnsupportedError
 
 from .import_state import Checkpoint
-from .sequence_values import OnnxValue, StackedSequence, TensorList, tensors_of
+from .sequence_values import OnnxValue, PackedSequence, StackedSequence, TensorList, tensors_of
 from .tensors import subgraphs
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ def _mirrored(value: OnnxValue | None, inside: Mapping[Value, Value]) -> OnnxVal
     """Return an outer value, possibly a sequence, with the graph's inputs in place of tensors."""
     if isinstance(value, StackedSequence):
         return StackedSequence(inside.get(value.value, value.value))
+    if isinstance(value, PackedSequence):
+        parts, sizes = (inside.get(v, v) for v in (value.value, value.sizes))
+        return PackedSequence(parts, value.axis, sizes)
     if isinstance(value, TensorList):
         return TensorList([_mirrored(v, inside) for v in value.values])
     return inside.get(value, value)

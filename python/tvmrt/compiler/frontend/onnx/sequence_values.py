@@ -40,6 +40,16 @@ class AppendedSequence:
     values: list[Value]
 
 
+@dataclass(eq=False, repr=False)
+class PackedSequence:
+    """A sequence of tensors that may differ along one axis, joined along that axis in ``value``.
+    ``sizes``: the extent of each along it, an int64 vector."""
+
+    value: Value
+    axis: int
+    sizes: Value
+
+
 class AbsentOptional:
     """An absent optional value."""
 
@@ -95,11 +105,12 @@ OnnxValue = Union[
     DynamicTensorList,
     StackedSequence,
     AppendedSequence,
+    PackedSequence,
     AbsentOptional,
     DynamicOptional,
     Alternatives,
 ]
-SEQUENCE_TYPES = (TensorList, DynamicTensorList, StackedSequence, AppendedSequence)
+SEQUENCE_TYPES = (TensorList, DynamicTensorList, StackedSequence, AppendedSequence, PackedSequence)
 NON_TENSOR_TYPES = (*SEQUENCE_TYPES, AbsentOptional, DynamicOptional)
 
 
@@ -112,5 +123,7 @@ def tensors_of(values: Iterable[OnnxValue | None]) -> Iterator[Value]:
             yield from tensors_of(value.values)
         elif isinstance(value, (StackedSequence, DynamicOptional)):
             yield from tensors_of([value.value])
+        elif isinstance(value, PackedSequence):
+            yield from (value.value, value.sizes)
         elif isinstance(value, Alternatives):
             yield from tensors_of([value.yes, value.no])

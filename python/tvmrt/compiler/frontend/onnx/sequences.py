@@ -8,13 +8,14 @@ along the first axis.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.sizes import Extent, SymInt, sym_sum
+from tvmrt.compiler.ir.sizes import Extent, SymInt, data_dependent_symbols, sym_sum
 from tvmrt.compiler.ir.sizes.assumptions import are_equal
 from tvmrt.error import UnsupportedError
 
@@ -22,11 +23,13 @@ from .context import NodeContext
 from .registry import onnx_op
 from .sequence_values import (
     NON_TENSOR_TYPES,
+    SEQUENCE_TYPES,
     AbsentOptional,
     AppendedSequence,
     DynamicOptional,
     DynamicTensorList,
     OnnxValue,
+    PackedSequence,
     StackedSequence,
     TensorList,
 )
@@ -60,25 +63,19 @@ def known_sequence(ctx: NodeContext) -> TensorList:
     return result
 
 
-def _sequence(ctx: NodeContext) -> TensorList | DynamicTensorList | StackedSequence:
+def _sequence(ctx: NodeContext) -> Any:
     result = ctx.required(0)
-    if isinstance(result, AppendedSequence):
-        raise UnsupportedError(
-            "a Loop with a run-time trip count uses a sequence other than to append to it"
-        )
-    if not isinstance(result, (TensorList, DynamicTensorList, StackedSequence)):
+    if not isinstance(result, SEQUENCE_TYPES):
         raise ValueError(f"input 0 is {result!r}, expected a sequence")
     return result
 
 
-def stack_elements(
-    ctx: NodeContext, sequence: TensorList | DynamicTensorList | StackedSequence
-) -> Value | None:
+def stack_elements(ctx: NodeContext, sequence: OnnxValue) -> Value | None:
     """Stack the elements along a new first axis; None without elements. Raises UnsupportedError if
     their types differ."""
     if isinstance(sequence, StackedSequence):
         return sequence.value
-    if isinstance(sequence, DynamicTensorList):
+    if not isinstance(sequence, TensorList):
         raise UnsupportedError("the length of the sequence is known only at run time")
     if not sequence.values:
         return None
@@ -110,7 +107,9 @@ def construct(ctx: NodeContext) -> list:
 
 
 def _position(ctx: NodeContext, index: int, count: int, last: int) -> int:
-    """Return a non-negative position, at most ``last``."""
+    """Return a non-negative position, at most ``last``, which is the default."""
+    if ctx.input(index) is None:
+        return last
     (position,) = ctx.int_operand(index, "the position")
     result = position + count if position < 0 else position
     if not 0 <= result <= last:
@@ -120,23 +119,27 @@ def _position(ctx: NodeContext, index: int, count: int, last: int) -> int:
 
 @onnx_op("SequenceInsert")
 def insert(ctx: NodeContext) -> list:
-    if isinstance(appended := ctx.input(0), AppendedSequence) and ctx.input(2) is None:
-        return [AppendedSequence([*appended.values, ctx.required(1)])]
-    sequence = _sequence(ctx)
+    sequence, more = _sequence(ctx), ctx.required(1)
+    if isinstance(sequence, AppendedSequence) and ctx.input(2) is None:
+        return [AppendedSequence([*sequence.values, more])]
     if isinstance(sequence, StackedSequence) and ctx.input(2) is None:
-        return [extend_sequence(ctx, sequence, insert_axis(ctx, ctx.required(1), 0))]
+        if sequence.value.shape[1:] == more.shape:
+            return [extend_sequence(ctx, sequence, insert_axis(ctx, more, 0))]
+    if isinstance(sequence, (StackedSequence, PackedSequence)):
+        packed = _packed(ctx, sequence, more)
+        at, start = _elements_before(ctx, packed, 2, packed.sizes.shape[0] + 1)
+        size = ctx.integer_tensor(np.asarray([more.shape[packed.axis]], object))
+        value = _joined(packed.value, more, packed.axis, start)
+        return [PackedSequence(value, packed.axis, _joined(packed.sizes, size, 0, at))]
     values = list(known_sequence(ctx).values)
-    count = len(values)
-    position = count if ctx.input(2) is None else _position(ctx, 2, count, count)
-    values.insert(position, ctx.required(1))
+    values.insert(_position(ctx, 2, len(values), len(values)), more)
     return [TensorList(values)]
 
 
 @onnx_op("SequenceErase")
 def erase(ctx: NodeContext) -> list:
     values = list(known_sequence(ctx).values)
-    count = len(values)
-    del values[count - 1 if ctx.input(1) is None else _position(ctx, 1, count, count - 1)]
+    del values[_position(ctx, 1, len(values), len(values) - 1)]
     return [TensorList(values)]
 
 
@@ -148,6 +151,12 @@ def at(ctx: NodeContext) -> list:
     ):
         count = len(sequence.values)
         return [sequence.values[_position(ctx, 1, count, count - 1)]]
+    if isinstance(sequence, PackedSequence):
+        at, start = _elements_before(ctx, sequence, 1, sequence.sizes.shape[0])
+        size = ctx.reshape(ctx.emit("gather", [sequence.sizes, at.value], axis=0), ())
+        most = sequence.value.shape[sequence.axis]
+        places = TensorExpr(ctx, ctx.iota(ctx.data_dependent_extent(size, 0, most, "size"))) + start
+        return [ctx.emit("gather", [sequence.value, places.value], axis=sequence.axis)]
     stack = stack_elements(ctx, sequence)
     if stack is None:
         raise ValueError("an empty sequence has no elements")
@@ -160,10 +169,51 @@ def length(ctx: NodeContext) -> Value:
     sequence = _sequence(ctx)
     if isinstance(sequence, DynamicTensorList):
         return sequence.count
-    count = (
-        sequence.value.shape[0] if isinstance(sequence, StackedSequence) else len(sequence.values)
-    )
+    if isinstance(sequence, (StackedSequence, PackedSequence)):
+        is_stacked = isinstance(sequence, StackedSequence)
+        count = (sequence.value if is_stacked else sequence.sizes).shape[0]
+    else:
+        count = len(known_sequence(ctx).values)
     return ctx.integer_tensor(np.asarray(count, object))
+
+
+def _packed(
+    ctx: NodeContext, sequence: StackedSequence | PackedSequence, more: Value
+) -> PackedSequence:
+    """Return a sequence as one of elements that may differ along the axis along which ``more``
+    does. Raises UnsupportedError if elements differ along several axes."""
+    is_stacked = isinstance(sequence, StackedSequence)
+    shape = sequence.value.shape[is_stacked:]
+    axes = [d for d, (n, m) in enumerate(zip(shape, more.shape)) if n != m]
+    axis = (axes or [0])[0] if is_stacked else sequence.axis
+    if any(d != axis for d in axes) or len(shape) != len(more.shape) or not shape:
+        raise UnsupportedError("the elements of the sequence have different types")
+    if not is_stacked:
+        return sequence
+    size = ctx.integer_tensor(np.asarray([shape[axis]], object))
+    sizes = ctx.expand(size, sequence.value.shape[:1])
+    return PackedSequence(_concat_stacked(ctx, sequence.value, axis, False), axis, sizes)
+
+
+def _elements_before(ctx: NodeContext, packed: PackedSequence, index: int, count: SymInt) -> tuple:
+    """Return the position that an operand selects among ``count``, and the number of elements of
+    the joined tensor before it. A run with another position ends with an error."""
+    last = ctx.integer_tensor(np.asarray([count - 1], object))
+    given = TensorExpr.from_integer(ctx, ctx.input(index) or last).reshape(1)
+    at = given.normalize_negative(packed.sizes.shape[0])
+    fits = (at >= 0).logical_and(at < count).cast("int64")
+    require(fits, [1], given.value, "the position", "a position in the sequence")
+    before = TensorExpr(ctx, ctx.iota(packed.sizes.shape[0])) < at
+    return at, before.where(TensorExpr(ctx, packed.sizes), 0).reduce("reduce_sum")
+
+
+def _joined(x: Value, more: Value, axis: int, start: TensorExpr) -> Value:
+    """Insert a tensor before the element ``start`` of an axis."""
+    ctx, before, added = start.ctx, x.shape[axis], more.shape[axis]
+    places = TensorExpr(ctx, ctx.iota(before + added))
+    inside = places - start + before
+    places = (places < start).where(places, (places < start + added).where(inside, places - added))
+    return ctx.emit("gather", [ctx.concat([x, more], axis), places.value], axis=axis)
 
 
 def insert_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
@@ -191,8 +241,13 @@ def move_axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
 def concatenate(ctx: NodeContext) -> Value:
     sequence, axis = _sequence(ctx), ctx.attr("axis")
     if isinstance(sequence, StackedSequence):
-        return _concat_stacked(ctx, sequence.value, axis)
-    values = sequence.values
+        return _concat_stacked(ctx, sequence.value, axis, bool(ctx.attr("new_axis", 0)))
+    if isinstance(sequence, PackedSequence):
+        if ctx.attr("new_axis", 0) or axis % len(sequence.value.shape) != sequence.axis:
+            raise UnsupportedError(f"the elements of the sequence differ in axis {sequence.axis}")
+        return sequence.value
+    is_dynamic = isinstance(sequence, DynamicTensorList)  # the other elements are empty
+    values = (sequence if is_dynamic else known_sequence(ctx)).values
     if not values:
         raise UnsupportedError("the shape of the concatenation of an empty sequence is unknown")
     if ctx.attr("new_axis", 0):
@@ -209,9 +264,8 @@ def move_first_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
     return ctx.transpose(value, order)
 
 
-def _concat_stacked(ctx: NodeContext, value: Value, axis: int) -> Value:
+def _concat_stacked(ctx: NodeContext, value: Value, axis: int, new: bool) -> Value:
     """Move the first axis to another index, or merge it into that axis."""
-    new = bool(ctx.attr("new_axis", 0))
     axis = normalize_axis(axis, len(value.shape) - (not new))
     moved = move_first_axis(ctx, value, axis)
     if not new:
@@ -224,43 +278,44 @@ def _concat_stacked(ctx: NodeContext, value: Value, axis: int) -> Value:
 
 @onnx_op("SplitToSequence")
 def split(ctx: NodeContext) -> list:
-    x = ctx.required(0)
+    x, given = ctx.required(0), ctx.input(1)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
-    if isinstance(x.shape[axis], Extent) and not (ctx.input(1) and ctx.required(1).shape):
-        return [_split_dynamic(ctx, x, axis)]
-    sizes = _split_sizes(ctx, x.shape[axis])
+    extent = x.shape[axis]
+    sizes = [1] if given is None else ctx.list_operand(1, "the split", 0)
+    if given is not None and given.shape:
+        if not are_equal(sym_sum(sizes), extent) or any(n < 0 for n in sizes):
+            raise ValueError(f"the parts {sizes} do not add up to an axis of {extent}")
+    elif sizes[0] < 1:
+        raise ValueError(f"parts of {sizes[0]} elements do not divide an axis of {extent}")
+    elif isinstance(extent, Extent):
+        return [_split_dynamic(ctx, x, axis, sizes[0])]
+    else:
+        ctx.check_table_size(ceil_div(extent, sizes[0]), "the sequence")
+        sizes = [min(sizes[0], extent - start) for start in range(0, extent, sizes[0])]
     parts, start = [], 0
     for size in sizes:
         part = ctx.slice_axis(x, axis, start, size)
-        if ctx.input(1) is None and not ctx.attr("keepdims", 1):
+        if given is None and not ctx.attr("keepdims", 1):
             part = ctx.reshape(part, (*x.shape[:axis], *x.shape[axis + 1 :]))
         parts.append(part)
         start += size
     return [TensorList(parts)]
 
 
-def _split_dynamic(ctx: NodeContext, x: Value, axis: int) -> StackedSequence:
-    """Return parts of equal size of a dynamic axis; sizes with a smaller part are not valid."""
-    (size,) = [1] if ctx.input(1) is None else ctx.list_operand(1, "the split", 0)
+def _split_dynamic(
+    ctx: NodeContext, x: Value, axis: int, size: int
+) -> StackedSequence | PackedSequence:
+    """Return parts of equal size of a dynamic axis. The last one may be smaller only if a run finds
+    the extent, or if parts of one size are impossible."""
     extent = x.shape[axis]
-    if size < 1 or not are_equal(extent // size * size, extent):
-        raise UnsupportedError(f"parts of {size} elements of an axis of {extent!r} differ")
+    equal = extent // size * size
+    if equal != extent and (data_dependent_symbols(extent) or not are_equal(equal, extent)):
+        starts = TensorExpr(ctx, ctx.iota(ceil_div(extent, size))) * size
+        return PackedSequence(x, axis, (starts * -1 + extent).minimum(size).value)
     shape = [*x.shape[:axis], extent // size, size, *x.shape[axis + 1 :]]
     if ctx.input(1) is None and not ctx.attr("keepdims", 1):
         del shape[axis + 1]
     return StackedSequence(move_axis_first(ctx, ctx.reshape(x, shape), axis))
-
-
-def _split_sizes(ctx: NodeContext, extent: SymInt) -> list[SymInt]:
-    each = [1] if ctx.input(1) is None else ctx.list_operand(1, "the split", 0)
-    if ctx.input(1) is not None and ctx.required(1).shape:
-        if not are_equal(sym_sum(each), extent) or any(n < 0 for n in each):
-            raise ValueError(f"the parts {each} do not add up to an axis of {extent}")
-        return each
-    if each[0] < 1:
-        raise ValueError(f"parts of {each[0]} elements do not divide an axis of {extent}")
-    ctx.check_table_size(ceil_div(extent, each[0]), "the sequence")
-    return [min(each[0], extent - start) for start in range(0, extent, each[0])]
 
 
 @onnx_op("SequenceMap")

@@ -23,15 +23,13 @@ from .sequence_values import DynamicTensorList, OnnxValue, TensorList
 from .sequences import stack_iterations
 from .tensor_expressions import TensorExpr, require
 
-Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
-
 
 @dataclass
 class StructuredLoop:
     """A loop. ``body``: the subgraph of a node, or a function that takes the loop-carried values
-    and slices, and returns new loop-carried values and results.
+    and slices, and returns the next condition, None if there is none, and the results.
 
-    ``sliced``: the tensors of which an iteration reads a slice, with its axis and whether the last
+    ``sliced``: the tensors whose slices the iterations read, with the axis and whether the last
     slice comes first. ``stacked``: the same of the results, which get a new axis. ``limit`` and
     ``go``: the maximum trip count and the condition before the first iteration, None if absent.
     ``trip_count``: the limit as a number, None if only a run knows it. ``is_numbered``: the body
@@ -40,7 +38,7 @@ class StructuredLoop:
     """
 
     ctx: Any  # an OperatorContext, of ONNX unless the body is a function
-    body: onnx.GraphProto | Step
+    body: onnx.GraphProto | Callable[[list[Value]], list[Value | None]]
     carried: list[OnnxValue | None]
     trip_count: SymInt | None
     sliced: Sequence[tuple[Value, int, bool]] = ()
@@ -80,10 +78,9 @@ class StructuredLoop:
         """Import an iteration; return the condition, None if there is none, and the results.
         ``values``: the loop-carried values and slices; ``guard`` and ``scope``: as for
         ``import_branch``."""
-        ctx, count = self.ctx, len(self.carried)
+        ctx = self.ctx
         if callable(self.body):
-            made, results = self.body(list(values[:count]), list(values[count:]))
-            return [None, *made, *results]
+            return self.body(list(values))
         leading: list[Value] = []
         if self.is_numbered:
             # torch declares vectors of one element and relies on getting them
