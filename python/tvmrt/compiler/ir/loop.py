@@ -60,9 +60,10 @@ class Loop(Op):
         body: Graph = bindings["body"]
         carried, sliced, upper_bound = bindings["carried"], bindings["sliced"], bindings["most"]
         grows: tuple[Growth, ...] = bindings.get("grows") or ()
+        inside = [v.type for v in body.inputs[1:]]
         expected = [
-            _stack_type(v.type, upper_bound) if carried <= i < carried + sliced else v.type
-            for i, v in enumerate(body.inputs[1:])
+            t.with_shape((upper_bound, *t.shape)) if carried <= i < carried + sliced else t
+            for i, t in enumerate(inside)
         ]
         expected = _with_extents(expected, {(g.carried, g.axis): g.first for g in grows})
         actual = list(bindings["values"])
@@ -71,11 +72,10 @@ class Loop(Op):
                 f"a loop takes {', '.join(map(str, expected))}, not {', '.join(map(str, actual))}"
             )
         body_types = [v.type for v in body.outputs[bindings["conditional"] :]]
-        inside = [v.type for v in body.inputs[1:]]
-        before = _mask_growing_axes(inside[:carried], grows)
-        if _mask_growing_axes(body_types[:carried], grows) != before:
+        masks = {(g.carried, g.axis): -1 for g in grows}
+        if _with_extents(body_types[:carried], masks) != _with_extents(inside[:carried], masks):
             raise ValueError("a loop-carried value changes its type in an iteration")
-        collected = [_stack_type(type, upper_bound) for type in body_types[carried:]]
+        collected = [t.with_shape((upper_bound, *t.shape)) for t in body_types[carried:]]
         scalar = TensorType((), DTYPES["int64"])
         left = [
             _max_type(type.with_source(after.source), i, grows)
@@ -92,10 +92,6 @@ def loop_bodies(graph: Graph) -> list[Graph]:
     return [node.attrs["body"] for node in graph.nodes if node.op == "loop"]
 
 
-def _stack_type(type: TensorType, iterations: SymInt) -> TensorType:
-    return type.with_shape((iterations, *type.shape))
-
-
 def _with_extents(
     types: list[TensorType], extents: Mapping[tuple[int, int], SymInt]
 ) -> list[TensorType]:
@@ -104,11 +100,6 @@ def _with_extents(
         type.with_shape(extents.get((i, axis), n) for axis, n in enumerate(type.shape))
         for i, type in enumerate(types)
     ]
-
-
-def _mask_growing_axes(types: list[TensorType], grows: tuple[Growth, ...]) -> list[TensorType]:
-    """Return the types with growing axes masked, to compare them between iterations."""
-    return _with_extents(types, {(g.carried, g.axis): -1 for g in grows})
 
 
 def _max_type(type: TensorType, index: int, grows: tuple[Growth, ...]) -> TensorType:

@@ -230,7 +230,7 @@ def _select_optional(ctx: NodeContext, condition: Value, a: OnnxValue, b: OnnxVa
     """Select one of two optional values."""
     if isinstance(a, AbsentOptional) and isinstance(b, AbsentOptional):
         return a
-    there = ctx.emit("where", [condition, _presence(ctx, a), _presence(ctx, b)])
+    there = ctx.emit("where", [condition, presence(ctx, a), presence(ctx, b)])
     values = [v.value if isinstance(v, DynamicOptional) else v for v in (a, b)]
     tensors = [v for v in values if not isinstance(v, AbsentOptional)]
     return DynamicOptional(
@@ -238,12 +238,11 @@ def _select_optional(ctx: NodeContext, condition: Value, a: OnnxValue, b: OnnxVa
     )
 
 
-def _presence(ctx: NodeContext, onnx_value: OnnxValue) -> Value:
-    return (
-        onnx_value.is_present
-        if isinstance(onnx_value, DynamicOptional)
-        else ctx.const(not isinstance(onnx_value, AbsentOptional))
-    )
+def presence(ctx: NodeContext, onnx_value: OnnxValue | None) -> Value:
+    """Return whether an optional value is present."""
+    if isinstance(onnx_value, DynamicOptional):
+        return onnx_value.is_present
+    return ctx.const(onnx_value is not None and not isinstance(onnx_value, AbsentOptional))
 
 
 MAX_CONDITIONS = 16

@@ -38,7 +38,7 @@ from .loop_condition import induction_variables, with_trip_count
 from .outline_subgraph import OutlinedGraph, outline_subgraph
 from .registry import onnx_op
 from .sequence_values import AppendedSequence, OnnxValue, StackedSequence, TensorList
-from .sequences import extend_sequence, move_axis_first, move_first_axis, stack_iterations
+from .sequences import extend_sequence, move_axis, stack_iterations
 from .structured_loop import StructuredLoop, unroll, unroll_with_guards
 from .tensor_expressions import TensorExpr
 
@@ -173,7 +173,7 @@ def emit_loop(loop: StructuredLoop) -> list[OnnxValue | None]:
     made = results[len(carried) : len(results) - len(lists)]
     for i, more in zip(lists, results[len(carried) + len(made) :]):
         carried[i] = extend_sequence(ctx, loop.carried[i], more)
-    moved = [move_first_axis(ctx, v, axis) for v, (axis, _) in zip(made, loop.stacked)]
+    moved = [move_axis(ctx, v, 0, axis) for v, (axis, _) in zip(made, loop.stacked)]
     return [*(carried[i] for i in sorted(carried)), *moved]
 
 
@@ -187,7 +187,7 @@ def _emit_loop_of_tensors(
     names = [*loop.names[len(loop.carried) :], *(loop.names[i] for i in lists)]
     bound = _max_trip_count(loop, limit, names)
     number = _iteration_number(loop, bound)
-    slices = [move_axis_first(ctx, v, axis) for v, axis, _ in loop.sliced]
+    slices = [move_axis(ctx, v, axis, 0) for v, axis, _ in loop.sliced]
     inside, grows = _outlined(loop, carried, lists, slices, number, bound)
     verdict, *made = inside.graph.outputs
     types = [inside.to_outer_type(v.type) for v in made]

@@ -19,6 +19,7 @@ from tvmrt.compiler.ir.sizes import Extent, SymInt, data_dependent_symbols, sym_
 from tvmrt.compiler.ir.sizes.assumptions import are_equal
 from tvmrt.error import UnsupportedError
 
+from .conditionals import presence
 from .context import NodeContext
 from .registry import onnx_op
 from .sequence_values import (
@@ -232,9 +233,12 @@ def stack_iterations(ctx: NodeContext, values: Sequence[Value | None], axis: int
     return ctx.concat([insert_axis(ctx, v, axis) for v in values], axis)
 
 
-def move_axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
-    others = [d for d in range(len(value.shape)) if d != axis]
-    return ctx.transpose(value, (axis, *others))
+def move_axis(ctx: NodeContext, value: Value, start: int, end: int) -> Value:
+    """Move an axis to another index."""
+    rank = len(value.shape)
+    order = [d for d in range(rank) if d != start]
+    order.insert(normalize_axis(end, rank), start)
+    return ctx.transpose(value, order)
 
 
 @onnx_op("ConcatFromSequence")
@@ -256,18 +260,10 @@ def concatenate(ctx: NodeContext) -> Value:
     return ctx.concat(values, axis)
 
 
-def move_first_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
-    """Move the first axis of a value to another index."""
-    rank = len(value.shape)
-    order = list(range(1, rank))
-    order.insert(normalize_axis(axis, rank), 0)
-    return ctx.transpose(value, order)
-
-
 def _concat_stacked(ctx: NodeContext, value: Value, axis: int, new: bool) -> Value:
     """Move the first axis to another index, or merge it into that axis."""
     axis = normalize_axis(axis, len(value.shape) - (not new))
-    moved = move_first_axis(ctx, value, axis)
+    moved = move_axis(ctx, value, 0, axis)
     if not new:
         shape = moved.shape
         moved = ctx.reshape(
@@ -315,7 +311,7 @@ def _split_dynamic(
     shape = [*x.shape[:axis], extent // size, size, *x.shape[axis + 1 :]]
     if ctx.input(1) is None and not ctx.attr("keepdims", 1):
         del shape[axis + 1]
-    return StackedSequence(move_axis_first(ctx, ctx.reshape(x, shape), axis))
+    return StackedSequence(move_axis(ctx, ctx.reshape(x, shape), axis, 0))
 
 
 @onnx_op("SequenceMap")
@@ -338,10 +334,7 @@ def optional(ctx: NodeContext) -> list:
 
 @onnx_op("OptionalHasElement")
 def has_element(ctx: NodeContext) -> Value:
-    element = ctx.input(0)
-    if isinstance(element, DynamicOptional):
-        return element.is_present
-    return ctx.const(element is not None and not isinstance(element, AbsentOptional))
+    return presence(ctx, ctx.input(0))
 
 
 @onnx_op("OptionalGetElement")
