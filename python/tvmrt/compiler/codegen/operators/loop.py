@@ -31,9 +31,8 @@ class LoopLowering(Nested):
     def build_subprograms(self, build: Callable[[Graph], Program]) -> None:
         self.program = build(self.node.attrs["body"])
         carried = self.node.outputs[: self.node.attrs["carried"]]
-        self.second_buffers: list[
-            SymInt
-        ] = []  # scratch offsets of the second buffers of loop-carried values
+        # scratch offsets of the second buffers of loop-carried values
+        self.second_buffers: list[SymInt] = []
         end = round_up(self.program.arena_bytes, ALIGN_BYTES)
         for value in carried:
             self.second_buffers.append(end)

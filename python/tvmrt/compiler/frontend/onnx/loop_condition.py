@@ -234,8 +234,11 @@ def _is_known(ctx: NodeContext, value: object) -> bool:
 def _evaluated_trip_count(loop: StructuredLoop) -> int | None:
     """Return the trip count by evaluation of the part of the body that computes the condition;
     None if it is unknown."""
-    part, limit = _slice_body(loop, 0)[0], MAX_UNROLLED_ITERATIONS + 1
+    (part, read), limit = _slice_body(loop, 0), MAX_UNROLLED_ITERATIONS + 1
     if part is None or (loop.limit is not None and not isinstance(loop.trip_count, int)):
+        return None
+    outer = map(loop.ctx.scope.get, captured_names(part))
+    if any(v is not None and v.data is None for v in (*outer, *(loop.carried[i] for i in read))):
         return None
     trip_count = limit if loop.limit is None else max(min(loop.trip_count, limit), 0)
     with loop.ctx.importer.separate_graph("counting"):

@@ -72,9 +72,8 @@ def import_loop(ctx: NodeContext) -> list[OnnxValue | None]:
         is_numbered=True,
         has_condition=True,
     )
-    lengths = ctx.importer.request.sequences
-    max_lengths = [lengths.get(name) or 0 for name in ctx.node.output]
-    return _unroll_or_loop(with_trip_count(loop), max(max_lengths))
+    lengths = [ctx.importer.request.sequences.get(name) or 0 for name in ctx.node.output]
+    return _unroll_or_loop(with_trip_count(loop), max(lengths))
 
 
 @onnx_op("Scan")
@@ -294,8 +293,7 @@ def _outlined(
         types += [v.type.with_shape(v.shape[1:]) for v in slices]
         inside = outline_subgraph(loop, list(zip(names, types, extents)), run)
         made = inside.graph.outputs[1 : 1 + len(carried)]
-        outputs = [loop.names[i] for i in carried]
-        axes = changing_axes(ctx, values, made, grows, bound, outputs)
+        axes = changing_axes(ctx, values, made, grows, bound, [loop.names[i] for i in carried])
         if [each.symbol for each in axes] == [each.symbol for each in grows]:
             return inside, axes
         grows = axes

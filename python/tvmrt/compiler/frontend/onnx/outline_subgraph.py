@@ -21,8 +21,6 @@ from .tensors import subgraphs
 if TYPE_CHECKING:
     from .structured_loop import StructuredLoop
 
-GraphImporter = Any  # of ``importer``, which imports this module
-
 
 @dataclass(frozen=True)
 class OutlinedGraph:
@@ -89,7 +87,7 @@ def _mirrored(value: OnnxValue | None, inside: Mapping[Value, Value]) -> OnnxVal
 
 
 def _mirror_input(
-    importer: GraphImporter,
+    importer: Any,
     name: str,
     type: TensorType,
     elements: np.ndarray | None,
