@@ -56,7 +56,7 @@ def import_alternatives(ctx: NodeContext, found: Alternatives) -> Results:
             if not taken and not sides:
                 raise ValueError(problem)
             start.undo()
-            leave_out(ctx, found, taken, problem)
+            leave_out(ctx, found, taken, problem, _incompatible(found, taken))
             continue
         sides.append(results)
     if len(sides) == 1:
@@ -143,6 +143,10 @@ def _pick_side(value: Any, found: Alternatives, taken: bool) -> Any:
     return value if unchanged else replace(value, yes=yes, no=no)
 
 
+def _incompatible(found: Alternatives, taken: bool) -> str:
+    return f"its {found.side(taken)} is incompatible with its consumers"
+
+
 def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
     """Return the alternative whose rank equals the declared rank of a network output."""
     tensor = info.type.tensor_type
@@ -165,8 +169,7 @@ def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alter
             f"output{found.remedy}"
         )
     taken, side = fitting[0]
-    text = f"its {found.side(not taken)} is incompatible with its consumers"
-    require_side(ctx, found, taken, text)
+    require_side(ctx, found, taken, _incompatible(found, not taken))
     return side
 
 

@@ -110,14 +110,16 @@ def is_operand_mismatch(problem: BaseException | None) -> bool:
     return problem is not None
 
 
-def leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str) -> None:
-    """Warn that a side is invalid, and restrict runs to the other side."""
+def leave_out(
+    ctx: NodeContext, found: Alternatives, taken: bool, problem: str, text: str = ""
+) -> None:
+    """Warn that a side is invalid, and end runs that take it with the error ``text``."""
     ctx.importer.problems.leave_out_branch()
     warn(
         f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at the shapes that "
         f"the network is compiled for, so a run that takes it fails; {problem}"
     )
-    text = f"the {found.side(taken)} is invalid at the compiled shapes"
+    text = text or f"the {found.side(taken)} is invalid at the compiled shapes"
     require_side(ctx, found, not taken, text)
 
 
