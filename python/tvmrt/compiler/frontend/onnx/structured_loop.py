@@ -6,7 +6,7 @@ count may append tensors of different types to a sequence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -122,7 +122,10 @@ def unrolled_iterations(
         if not guarded and not running.data.all():
             break
         guard = (combine_guards(ctx, outer, running), True) if guarded else None
-        inputs = [*carried, *_slices(loop, number)]
+        inputs = carried + [
+            ctx.element(v, axis, v.shape[axis] - 1 - number if is_backward else number)
+            for v, axis, is_backward in loop.sliced
+        ]
         next_condition, *after = loop.iteration(ctx.const(number, np.int64), inputs, guard)
         if loop.has_condition and next_condition is None:
             raise UnsupportedError("its condition cannot be compiled")
@@ -133,12 +136,6 @@ def unrolled_iterations(
         carried = after[: len(carried)]
         ran.append(running)
     return Iterations(carried, condition, ran, results)
-
-
-def _slices(loop: StructuredLoop, number: int) -> Iterator[Value]:
-    for value, axis, is_backward in loop.sliced:
-        position = value.shape[axis] - 1 - number if is_backward else number
-        yield loop.ctx.element(value, axis, position)
 
 
 def unroll(loop: StructuredLoop) -> list[OnnxValue | None]:
