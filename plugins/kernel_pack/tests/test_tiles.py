@@ -47,6 +47,7 @@ def _linked(definitions, level):
     return link.with_pack_tiles(text, EXPORTED[level], set())
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("level", LEVELS)
 def test_float_tiles(level):
     draw, count = random.Random(7), 0
@@ -64,6 +65,7 @@ def test_float_tiles(level):
     assert count > 500
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("level", LEVELS)
 def test_float_tiles_of_open_rows(level):
     for channels, window in product((1, 5, 16, 24, 64, 200), (8, 64, 1152)):
@@ -74,6 +76,7 @@ def test_float_tiles_of_open_rows(level):
         assert "DEFINE" not in _linked(chosen.definitions(), level)
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("level", LEVELS)
 def test_depthwise_tiles(level):
     for columns, stride, width, channels in product(
@@ -85,6 +88,7 @@ def test_depthwise_tiles(level):
             assert "DEFINE" not in _linked(tile.definitions(), level)
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("level", LEVELS)
 def test_int8_tiles(level):
     fmt = FORMATS[_machine(level).int8]

@@ -44,7 +44,6 @@ from tvmrt.compiler.frontend.onnx.normalization import (
     rms_normalization,
     rms_normalize,
 )
-from tvmrt.compiler.frontend.onnx.outline_subgraph import captured_names
 from tvmrt.compiler.frontend.onnx.plain_operators import importer_of
 from tvmrt.compiler.frontend.onnx.pooling import is_global, pool, pool_window
 from tvmrt.compiler.frontend.onnx.quantize import (
@@ -78,6 +77,7 @@ from tvmrt.compiler.frontend.onnx.string_tensors import (
 )
 from tvmrt.compiler.frontend.onnx.structured_loop import StructuredLoop
 from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr
+from tvmrt.compiler.frontend.onnx.tensors import captured_names
 from tvmrt.compiler.frontend.shapes import default_window, infer_extent, slice_range
 from tvmrt.compiler.frontend.size_propagation import KnownSizes, track_sizes
 

@@ -20,9 +20,8 @@ from tvmrt.error import UnsupportedError
 from .conditionals import guards, leave_out, require_side, select_any_rank
 from .context import NodeContext
 from .import_state import Checkpoint, ImportState
-from .outline_subgraph import captured_names
 from .sequence_values import Alternatives, OnnxValue
-from .tensors import subgraphs
+from .tensors import captured_names, subgraphs
 
 Results = Sequence["OnnxValue | None"]
 

@@ -37,9 +37,9 @@ from tvmrt.error import UnsupportedError, warn
 from . import string_tensors
 from .context import NodeContext
 from .import_state import Checkpoint
-from .outline_subgraph import captured_names
 from .registry import onnx_op
 from .sequence_values import AbsentOptional, Alternatives, DynamicOptional, OnnxValue, TensorList
+from .tensors import captured_names
 
 
 @onnx_op("If")

@@ -21,9 +21,8 @@ from tvmrt.compiler.ir.value_users import comparison_of
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .outline_subgraph import captured_names
 from .structured_loop import StructuredLoop, unrolled_iterations
-from .tensors import subgraphs
+from .tensors import captured_names, subgraphs
 
 _EXACT = ("int32", "int64", "float32", "float64")  # types in which trip counts are exact
 _MAX_NODES = 64  # maximum number of body nodes to evaluate per iteration

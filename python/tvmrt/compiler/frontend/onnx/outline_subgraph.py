@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
 from tvmrt.compiler.ir.computed_sizes.element_ranges import interval
@@ -16,7 +15,7 @@ from tvmrt.error import UnsupportedError
 
 from .import_state import Checkpoint
 from .sequence_values import OnnxValue, PackedSequence, StackedSequence, TensorList, tensors_of
-from .tensors import subgraphs
+from .tensors import captured_names
 
 if TYPE_CHECKING:
     from .structured_loop import StructuredLoop
@@ -105,15 +104,3 @@ def _mirror_input(
         local = [substitute(n, inside) for n in sizes]
         importer.sizes.extents[result] = np.asarray(local, object).reshape(elements.shape)
     return result
-
-
-def captured_names(proto: onnx.GraphProto) -> list[str]:
-    """Return the names that a graph's nodes, including nested graphs, and its outputs read from
-    outside."""
-    names = dict.fromkeys(key for node in proto.node for key in node.input)
-    for node in proto.node:
-        for inner in subgraphs(node):
-            names.update(dict.fromkeys(captured_names(inner)))
-    names.update(dict.fromkeys(info.name for info in proto.output))
-    made = {key for node in proto.node for key in node.output}
-    return [name for name in names if name not in made]

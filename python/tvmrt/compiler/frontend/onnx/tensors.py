@@ -28,6 +28,18 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
+def captured_names(proto: onnx.GraphProto) -> list[str]:
+    """Return the names that a graph's nodes, including nested graphs, and its outputs read from
+    outside."""
+    names = dict.fromkeys(key for node in proto.node for key in node.input)
+    for node in proto.node:
+        for inner in subgraphs(node):
+            names.update(dict.fromkeys(captured_names(inner)))
+    names.update(dict.fromkeys(info.name for info in proto.output))
+    made = {key for node in proto.node for key in node.output}
+    return [name for name in names if name not in made]
+
+
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """Yield the network's graph and every graph nested in it or in its functions."""
     roots = [model.graph]
