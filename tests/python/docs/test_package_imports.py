@@ -16,9 +16,10 @@ MAY_IMPORT = {
     "compiler.ir": {"option_syntax", "error"},
     "compiler.frontend": {
         "conversion", "option_syntax", "error", "compiler.ir", "compiler.operator_key",
-        "file_suffix", "plugin",
+        "file_suffix", "plugin", "compiler.module_index",
     },
     "compiler.operator_key": set(),
+    "compiler.module_index": set(),
     "compiler.differences": {"compiler.operator_key"},
     "compiler.custom": {
         "compiler.frontend", "compiler.ir", "compiler.operator_key", "entry_points", "error",
@@ -28,7 +29,7 @@ MAY_IMPORT = {
     "compiler.planner": {"option_syntax", "error", "compiler.ir"},
     "compiler.codegen": {
         "option_syntax", "error", "compiler.ir", "compiler.planner", "libinfo",
-        "compiler.processor", "compiler.symbols", "plugin",
+        "compiler.processor", "compiler.symbols", "plugin", "compiler.module_index",
     },
     "compiler.devices": {
         "plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor",

@@ -47,10 +47,8 @@ from tvmrt.compiler.planner.plan import plan_program
 from tvmrt.compiler.planner.run_plan import place_in_sequence
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 
-from . import operators, window  # noqa: F401  (fill the table of lowerings)
 from .c.naming import Namer, layer_name, work_name
 from .kernel_features import BOARD_KERNELS
-from .loops import reductions  # noqa: F401  (the same)
 from .loops.fusion import form_groups
 from .loops.loop_nest import PointwiseLowering
 from .loops.pointwise import has_moderate_angle_form

@@ -23,6 +23,7 @@ from tvmrt.compiler.ir.program import (
     channels_last_order,
 )
 from tvmrt.compiler.ir.sizes import SymInt
+from tvmrt.compiler.module_index import ModuleIndex
 
 from .target import Target
 
@@ -109,6 +110,7 @@ class ImageLowering(Lowering):
 
 
 _TABLE: dict[str, type[Lowering]] = {}
+_MODULES = ModuleIndex("lowers", *(f"{__package__}.{n}" for n in ("loops", "operators", "window")))
 DECLARED_KERNELS = "operators that declare their kernel"  # name of their lowering in the table
 
 
@@ -127,11 +129,13 @@ def lowers(*names: str):
 
 def lowering_for(op: str) -> type[Lowering]:
     """Return the lowering class of a kernel operator. Raises KeyError if there is none."""
+    _MODULES.load(op)
     return _TABLE[DECLARED_KERNELS if get_op(op).kernel and op not in _TABLE else op]
 
 
 def has_lowering(op: str) -> bool:
     """Return whether a kernel operator has a lowering."""
+    _MODULES.load(op)
     return op in _TABLE or get_op(op).kernel is not None
 
 

@@ -6,13 +6,10 @@ An operator of the IR that declares its ONNX name needs no function, see ``plain
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from importlib import import_module
-from pathlib import Path
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from tvmrt import plugin
+from tvmrt.compiler.module_index import ModuleIndex
 from tvmrt.compiler.operator_key import domain_of
 
 from .plain_operators import importer_of
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
 Importer = Callable[["NodeContext"], "Value | list[Value]"]
 
 _TABLE: dict[tuple[str, str], Importer] = {}
+_MODULES = ModuleIndex("onnx_op", __package__ or "")
 
 
 def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
@@ -38,19 +36,13 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
     return add
 
 
-@cache
-def _load_families() -> None:
-    """Fill the registry once; existing entries are kept."""
-    entered = dict(_TABLE)
-    for module in iter_modules([str(Path(__file__).parent)]):
-        import_module(f"{__package__}.{module.name}")
-    _TABLE.update(entered)
-
-
 def find(domain: str, name: str) -> Importer | None:
     """Return the importer of an operator, or None if it is unknown."""
-    _load_families()
     key = domain_of(domain), name
+    if key not in _TABLE:
+        entered = dict(_TABLE)
+        _MODULES.load(name)
+        _TABLE.update(entered)  # existing entries are kept
     if key not in _TABLE:
         importer = importer_of(*key)
         if importer is None:
