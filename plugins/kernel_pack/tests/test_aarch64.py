@@ -31,17 +31,6 @@ Dir::State "{folder}";
 Dir::State::status "{folder}/status";
 Dir::Cache "{folder}";
 """
-CROSS = """\
-[binaries]
-c = 'aarch64-linux-gnu-gcc'
-ar = 'aarch64-linux-gnu-ar'
-strip = 'aarch64-linux-gnu-strip'
-[host_machine]
-system = 'linux'
-cpu_family = 'aarch64'
-cpu = 'aarch64'
-endian = 'little'
-"""
 LOAD = """
 import sys
 import numpy as np
@@ -90,14 +79,8 @@ def machine(tmp_path_factory):
     tools.need("apt-get", "dpkg", "qemu-aarch64", "aarch64-linux-gnu-gcc", "meson", "ninja")
     folder = tmp_path_factory.mktemp("aarch64")
     _fetched(folder)
-    (folder / "cross.ini").write_text(CROSS)
-    options = [
-        "--cross-file",
-        folder / "cross.ini",
-        "-Dtests=disabled",
-        "-Dplugins=kernel_pack",
-        "--prefix=/",
-    ]
+    options = ["-Dtests=disabled", "-Dplugins=kernel_pack", "--prefix=/"]
+    options += ["--cross-file", ROOT / "packaging/cross/aarch64-linux.ini"]
     subprocess.run(["meson", "setup", folder / "build", ROOT, *options], check=True)
     environment = {**os.environ, "DESTDIR": str(folder / "built")}
     command = ["meson", "install", "-C", folder / "build", "--quiet"]
