@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TARGET = "kernel-pack"
 INSTALL = "pip install 'tvmrt[compile]'"
 # Levels with a library by the instruction set and the flags of the processor that they need, widest
-# first, and the target that has them.
+# first.
 _NEEDS = {
     "x86_64": {
         "v4vnni": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"},
@@ -28,7 +28,6 @@ _NEEDS = {
     },
     "aarch64": {"dot": {"asimddp"}, "neon": {"asimd"}},
 }
-_TARGETS = {"x86_64": "x86-64", "aarch64": "aarch64-linux"}
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def __getattr__(name: str) -> Target:
     """Return the target of networks that call the pack, ``target``: this processor's level."""
     if name != "target":
         raise AttributeError(name)
-    from tvmrt.compiler.sdk.codegen import get_target  # keeps cached loads fast
+    from tvmrt.compiler.sdk.codegen import get_target, native_family  # keeps cached loads fast
 
-    (level,) = get_target(_TARGETS[processor.machine()], (find_pack().level,)).levels
+    (level,) = get_target(native_family(), (find_pack().level,)).levels
     return replace(level, name=TARGET, flags=(), like="native")

@@ -129,14 +129,19 @@ def lowers(*names: str):
 
 def lowering_for(op: str) -> type[Lowering]:
     """Return the lowering class of a kernel operator. Raises KeyError if there is none."""
-    _MODULES.load(op)
-    return _TABLE[DECLARED_KERNELS if get_op(op).kernel and op not in _TABLE else op]
+    has_own = _has_own_lowering(op)
+    return _TABLE[DECLARED_KERNELS if get_op(op).kernel and not has_own else op]
 
 
 def has_lowering(op: str) -> bool:
     """Return whether a kernel operator has a lowering."""
-    _MODULES.load(op)
-    return op in _TABLE or get_op(op).kernel is not None
+    return _has_own_lowering(op) or get_op(op).kernel is not None
+
+
+def _has_own_lowering(op: str) -> bool:
+    if op not in _TABLE:
+        _MODULES.load(op)
+    return op in _TABLE
 
 
 def same_offsets(a: Strided, b: Strided) -> bool:

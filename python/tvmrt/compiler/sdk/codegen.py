@@ -23,7 +23,14 @@ from tvmrt.compiler.codegen.operators.custom_files import header_name as operato
 from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.codegen.pools import io_in_pools, pool_symbol
 from tvmrt.compiler.codegen.pools import symbol as memory_pool_symbol
-from tvmrt.compiler.codegen.target import FIRMWARE, Target, get_target, is_unhosted, target_names
+from tvmrt.compiler.codegen.target import (
+    FIRMWARE,
+    Target,
+    get_target,
+    is_unhosted,
+    native_family,
+    target_names,
+)
 from tvmrt.compiler.codegen.window.boards.board_lowering import BoardLowering
 from tvmrt.compiler.codegen.window.boards.kernel import (
     MicroKernel,
@@ -47,8 +54,8 @@ __all__ = [
     "call", "comma_separated", "dense_kernel", "dynamic_dim_members", "error_location",
     "find_mcu_family", "firmware_header_name", "get_target", "identifier", "im2col_buffer_of",
     "include_guard", "input_pointer", "input_pointers", "input_tensors", "io_in_pools", "is_pair",
-    "is_unhosted", "lowers", "memory_pool_symbol", "module_name_of", "network_hash",
-    "operator_header_name", "output_tensors", "pack_windows", "pad_to_multiple", "pool_symbol",
-    "prefix_of", "print_array", "print_struct", "row_line_buffer", "tables_in", "target_names",
-    "traced_tensors", "wrap",
+    "is_unhosted", "lowers", "memory_pool_symbol", "module_name_of", "native_family",
+    "network_hash", "operator_header_name", "output_tensors", "pack_windows", "pad_to_multiple",
+    "pool_symbol", "prefix_of", "print_array", "print_struct", "row_line_buffer", "tables_in",
+    "target_names", "traced_tensors", "wrap",
 ]  # fmt: skip
