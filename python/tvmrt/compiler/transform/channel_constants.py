@@ -27,7 +27,7 @@ def absorb_constants(graph: Graph, rules: Mapping[str, Absorb]) -> None:
         sides = [node.inputs, node.inputs[::-1]] if node.has(Trait.COMMUTATIVE) else [node.inputs]
         for read, operand in sides if absorb else ():
             result = replaced.get(read, read)
-            matmul = find_absorber(result, readers)
+            matmul = _find_absorber(result, readers)
             row = None if matmul is None else _per_channel_constant(node, matmul, operand)
             if row is None or not absorb(matmul, row):
                 continue
@@ -51,7 +51,7 @@ def is_float_matmul(node: Node) -> bool:
     return node.operator.weights is not None and not node.operator.integer_of
 
 
-def find_absorber(value: Value, readers: ValueUsers) -> Node | None:
+def _find_absorber(value: Value, readers: ValueUsers) -> Node | None:
     """Return the floating-point convolution or matmul that computes ``value``, if it has only this
     reader, and constant weights and bias."""
     node = value.producer
@@ -62,21 +62,6 @@ def find_absorber(value: Value, readers: ValueUsers) -> Node | None:
     if not all(v is None or v.is_constant for v in node.inputs[2:]):
         return None
     return node
-
-
-def scaled_side(node: Node | None) -> int | None:
-    """Return the index of the operand that a node multiplies by a constant scalar; None if there is
-    none. The scalar is the other operand."""
-    if node is None or node.op != "mul" or node.guard is not None:
-        return None
-    for side, scale in enumerate(reversed(node.inputs)):
-        if (
-            node.inputs[side].shape == node.output.shape
-            and scale.is_constant
-            and scale.type.size == 1
-        ):
-            return side
-    return None
 
 
 def per_channel_f64(value: Value, array: np.ndarray | None, axis: int) -> np.ndarray | None:

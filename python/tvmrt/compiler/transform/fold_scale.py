@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Graph, Node, Value, constant
+from tvmrt.compiler.ir import Graph, Node, constant
 from tvmrt.compiler.ir.value_users import is_transpose_of
 
 from .channel_constants import absorb_constants
 
 
 def fold_scale(graph: Graph) -> None:
-    tables = scale_tables(graph)
-    absorb_constants(graph, {"mul": lambda matmul, row: absorb_scale(matmul, row, tables)})
+    tables = [n.inputs[0] for n in graph.nodes if n.op == "gather" and n.inputs[0].is_constant]
+
+    def absorb(matmul: Node, per_channel: np.ndarray) -> bool:
+        tied = any(is_transpose_of(table, matmul.inputs[1]) for table in tables)
+        return not tied and _absorb_scale(matmul, per_channel)
+
+    absorb_constants(graph, {"mul": absorb})
 
 
-def scale_tables(graph: Graph) -> list[Value]:
-    """Return tables that weights may be tied to; such weights are not changed."""
-    return [n.inputs[0] for n in graph.nodes if n.op == "gather" and n.inputs[0].is_constant]
-
-
-def absorb_scale(matmul: Node, per_channel: np.ndarray, tables: list[Value]) -> bool:
+def _absorb_scale(matmul: Node, per_channel: np.ndarray) -> bool:
     """Scale weights and bias by one factor per channel; return whether this was possible."""
-    weights = matmul.inputs[1]
-    tied = any(is_transpose_of(table, weights) for table in tables)
-    return not tied and _absorb(matmul, per_channel)
-
-
-def _absorb(matmul: Node, per_channel: np.ndarray) -> bool:
     weights = matmul.inputs[1]
     if not weights.is_constant:
         return False

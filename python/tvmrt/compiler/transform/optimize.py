@@ -13,7 +13,6 @@ from tvmrt.compiler.ir.sizes import error_context
 from tvmrt.compiler.ir.verifier import verify
 from tvmrt.error import suggestion
 
-from .combine_attention_scales import combine_attention_scales
 from .common_subexpressions import eliminate_common_subexpressions
 from .crop_windows import crop_windows
 from .dead_code import remove_dead_code
@@ -21,13 +20,11 @@ from .expand_composed import expand_composed
 from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
 from .fold_pad import fold_pad
-from .fold_partial_scale import fold_partial_scale
 from .fold_scale import fold_scale
 from .fold_space_to_depth import fold_space_to_depth
 from .form_quantized_ops import form_quantized_ops, separate_dequantize
 from .gather_before_widen import gather_before_widen
 from .layout_inference import infer_layouts
-from .lift_reshapes import lift_reshapes
 from .prune_channels import prune_channels
 from .simplify import simplify
 
@@ -46,13 +43,10 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("crop-windows", crop_windows),
     ("prune-channels", prune_channels),
     ("fold-bias", fold_bias),
-    ("combine-attention-scales", combine_attention_scales),
     ("fold-scale", fold_scale),
-    ("fold-partial-scale", fold_partial_scale),
     ("fold-bias-again", fold_bias),
     ("fold-space-to-depth", fold_space_to_depth),
     ("flatten-dense", flatten_dense),
-    ("lift-reshapes", lift_reshapes),
     ("simplify-again", simplify),
     ("common-subexpressions-again", eliminate_common_subexpressions),
     ("dead-code-again", remove_dead_code),
