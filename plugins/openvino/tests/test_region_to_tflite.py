@@ -11,10 +11,9 @@ import onnx
 import pytest
 from int8_case import bytes_network
 from onnx import helper, numpy_helper
-from onnx_case import judge
+from onnx_case import judge, network, normal
 from quantised_case import quantised_layers, step_by_step
 from sample_devices import run_library
-from test_quantized_regions_to_onnx import movements
 
 import tvmrt
 from tvmrt.compiler.devices.base import Refusal
@@ -195,6 +194,35 @@ def test_int8_between_adds_and_means_of_other_scales(by_litert, tmp_path):
     found, golden = run_one(model, feeds, tmp_path), step_by_step(model, feeds)
     assert np.ptp(golden) > 1
     np.testing.assert_allclose(found, golden, atol=2 / 32)  # steps
+
+
+def movements(kind):
+    """Return data movement, a table of a function, a matmul, channels with their own scales."""
+    rng = np.random.default_rng(5)
+    zero = np.array(3 if kind == "int8" else 130, kind)
+    weights = {
+        "s": np.float32(0.03), "z": zero, "t": np.float32(0.05), "perm": np.array([1, 3, 8]),
+        "ws": np.linspace(0.002, 0.006, 4, dtype=np.float32), "wz": np.zeros(4, np.int8),
+        "w": rng.integers(-99, 99, (4, 3, 2, 2)).astype(np.int8),
+    }  # fmt: skip
+    nodes = [
+        ("QuantizeLinear", ["x", "s", "z"], "a", {}),
+        ("DequantizeLinear", ["a", "s", "z"], "b", {}),
+        ("DequantizeLinear", ["w", "ws", "wz"], "v", {"axis": 0}),
+        ("Conv", ["b", "v"], "c", {}),
+        ("QuantizeLinear", ["c", "s", "z"], "d", {}),
+        ("DequantizeLinear", ["d", "s", "z"], "e", {}),
+        ("Sigmoid", ["e"], "f", {}),
+        ("QuantizeLinear", ["f", "t", "z"], "g", {}),
+        ("MaxPool", ["g"], "h", {"kernel_shape": [2, 2]}),
+        ("Transpose", ["h"], "i", {"perm": [0, 2, 1, 3]}),
+        ("DequantizeLinear", ["i", "t", "z"], "j", {}),
+        ("Mul", ["j", "j"], "k", {}),
+        ("QuantizeLinear", ["k", "t", "z"], "l", {}),
+        ("DequantizeLinear", ["l", "t", "z"], "y", {}),
+    ]
+    feeds = {"x": normal(1, 3, 6, 7)}
+    return network(nodes, feeds, weights, {"y": "float32"}), feeds
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])

@@ -24,25 +24,18 @@ def tensor_info(region: Mapping[str, Any], tensor_id: int) -> onnx.ValueInfoProt
 class Writer:
     """ONNX model under construction; a region tensor is named ``t`` and its number.
 
-    ``arrays`` has the region's constants by number, ``scales`` the known scales of int8 tensors,
-    ``results`` the names of intermediate results that nodes share.
+    ``arrays`` has the region's constants by number.
     """
 
     def __init__(self, region: Mapping[str, Any], constants: bytes) -> None:
         self.region = region
         self.arrays = constants_of(region, constants)
-        self.scales: Mapping[int, float] = {}
-        self.results: dict[Any, str] = {}
         self.nodes: list[onnx.NodeProto] = []
         self.made: list[onnx.TensorProto] = []
         self._count = 0
 
     def shape(self, tensor_id: int) -> list[int]:
         return self.region["tensors"][tensor_id]["shape"]
-
-    def kind(self, tensor_id: int) -> str:
-        """Return the element type of a tensor."""
-        return self.region["tensors"][tensor_id]["dtype"]
 
     def fresh(self) -> str:
         """Return a new name for an intermediate result."""
@@ -62,14 +55,8 @@ class Writer:
     def add(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
         """Add a node with one result; return its name, a new one if ``output`` is empty."""
         output = output or self.fresh()
-        self.add_many(op, inputs, [output], **attributes)
+        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
         return output
-
-    def add_many(
-        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
-    ) -> None:
-        """Add a node with several results."""
-        self.nodes.append(helper.make_node(op, inputs, outputs, **attributes))
 
     def constants(self) -> list[onnx.TensorProto]:
         """Return the constants that nodes read."""

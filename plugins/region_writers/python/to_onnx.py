@@ -1,4 +1,4 @@
-"""Conversion of regions to ONNX models, for libraries that read them."""
+"""Conversion of float32 regions to ONNX models, for libraries that read them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from onnx import defs, helper
 
 from tvmrt.compiler.sdk.graph import OPS
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.region_writers.int8_quantization import scales_of
 from tvmrt.plugins.region_writers.onnx_writer import Form, Writer, pool, tensor_info, window
-from tvmrt.plugins.region_writers.quantized_to_onnx import QUANTIZED_FORMS
-from tvmrt.plugins.region_writers.recurrent_to_onnx import CELL_FORMS
 
 OPSET = 18
 IR_VERSION = 9
@@ -136,7 +133,7 @@ def _softmax(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 FORMS: dict[str, Form] = {
     "avg_pool": pool, "conv": _conv, "conv_transpose": _conv_transpose, "expand": _expand,
     "gather": _gather, "matmul": _matmul, "max_pool": pool, "pad": _pad, "pick": _pick,
-    "reshape": _reshape, "slice": _slice, "softmax": _softmax, **QUANTIZED_FORMS, **CELL_FORMS,
+    "reshape": _reshape, "slice": _slice, "softmax": _softmax,
 }  # fmt: skip
 
 
@@ -170,7 +167,6 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
         and ``place`` is its index.
     """
     writer = Writer(region, constants)
-    writer.scales = scales_of(region, writer.arrays)
     for index, node in enumerate(region["nodes"]):
         try:
             _write_node(writer, node)
@@ -190,7 +186,7 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
 
 def _write_node(writer: Writer, node: Mapping[str, Any]) -> None:
     form = form_of(node["op"])
-    if form is None or (len(node["outputs"]) != 1 and node["op"] not in CELL_FORMS):
+    if form is None or len(node["outputs"]) != 1:
         raise UnsupportedError(f"{node['name']}: {node['op']} cannot be written as ONNX")
     inputs = [f"t{i}" if i >= 0 else "" for i in node["inputs"]]
     form(writer, node, inputs, f"t{node['outputs'][0]}")
