@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from onnx import helper, numpy_helper
 import tvmrt
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
+BENCH = Path(__file__).parents[3] / "tests" / "bench"
 pytest.importorskip("onnxruntime.quantization")
 
 
@@ -78,6 +80,30 @@ def test_digits_lose_less_than_a_hundredth_on_other_pictures(digits, tmp_path):
     costs = [layer["cost"] for layer in said["layers"]]
     assert costs == sorted(costs, reverse=True) and costs[0] > 0
     assert {layer["operator"] for layer in said["layers"]} >= {"Conv", "Gemm", "Softmax"}
+
+
+@pytest.mark.slow
+def test_trained_network_loses_less_than_a_hundredth_by_label(tmp_path, monkeypatch):
+    """A DS-CNN is trained with synthesised words; others than those of the calibration count."""
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    monkeypatch.syspath_prepend(BENCH)
+    model, held_out = importlib.import_module("trained_networks").write("kws", tmp_path)
+    with np.load(held_out) as data:
+        x, labels = data["x"], data["label"]
+    np.savez(tmp_path / "samples.npz", x=x[:200], label=labels[:200])
+    target = tmp_path / "int8.onnx"
+    done = run(model, "--data", tmp_path / "samples.npz", "-o", target, "--labels", "label")
+    assert done.returncode == 0, done.stderr
+    networks = (
+        tvmrt.load(model), tvmrt.load(target), tvmrt.load(target, requantize="fixed-point")
+    )  # fmt: skip
+    float32, *quantised = (
+        np.mean([net(sample[None]).argmax() for sample in x[200:]] == labels[200:])
+        for net in networks
+    )
+    assert 0.85 < float32 < 0.98, "a task that shows losses"
+    assert min(quantised) >= float32 - 0.01
 
 
 def test_weights_of_the_result_are_bytes(digits):
