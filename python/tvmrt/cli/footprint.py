@@ -22,7 +22,7 @@ from tvmrt.compiler.codegen.target import VIRTUAL, Target
 from tvmrt.compiler.export.firmware_build import CFLAGS, tools_of
 from tvmrt.error import CompileError
 
-_RUN_FILE = re.compile(r"_lib\d+$")
+_RUN_FILE = re.compile(r"_lib\d+$|^tvmgen_image_operators$")
 SECONDS = 300  # time limit for one file
 PICOLIBC = "--specs=picolibc.specs"
 

@@ -131,10 +131,22 @@ def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, st
         f"constants; {size(found.code_bytes + found.constant_bytes)} with all entries; "
         f"by {found.compiler}"
     )
+    flash = result.code_bytes(modules) + found.run_constant_bytes + _weights_bytes(metadata)
+    others = any(len(module["memory"].get("row_plans", ())) > 1 for module in modules.values())
+    pairs["flash"] = f"{size(flash)} without the C library" + others * (
+        "; another plan has the same weights, and its code is measured when it is compiled"
+    )
     for name, module in modules.items():
         of = f" of {name}" if len(modules) > 1 else ""
         pairs[f"stack{of}"] = stack_text(result.stack(module), found.outside)
     return {**pairs, **unmeasured_pairs(found)}
+
+
+def _weights_bytes(metadata: Mapping[str, Any]) -> int:
+    """Return the bytes of all weights, those that networks of an image share once."""
+    mains = [m["memory"]["functions"]["main"][0] for m in metadata["modules"].values()]
+    rows = mains if metadata.get("image") is None else [metadata["image"]]
+    return sum(row["constants_size_bytes"] for row in rows)
 
 
 def unmeasured_pairs(footprint: Footprint) -> dict[str, str]:
@@ -162,9 +174,8 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
                 f"{size(main['workspace_size_bytes'])} in total; lower bound for a single pool "
                 f"{size(bound)}"
             )
-        if memory.get("row_plans"):
-            used = sum(pool["used_bytes"] for pool in memory["pools"])
-            pairs[f"memory plans{of}"] = _plans_text(memory["row_plans"], used)
+        rows = _plan_pairs(module).items()
+        pairs.update({f"{key}{of}": text for key, text in rows})
         pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
     if image is not None:
         together = [" and ".join(group) for group in image["concurrent"]]
@@ -174,26 +185,35 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
     return pairs
 
 
-def _plans_text(plans: Sequence[Mapping[str, Any]], used: int) -> str:
-    """Format the fastest, the used and the smallest memory plan of a list on one line, with the
-    options that select them."""
-    smallest = "smallest" if plans[-1].get("surplus_macs") else "smallest without repeated work"
-    names: dict[int, list[str]] = {0: ["fastest"]}
-    names.setdefault(len(plans) - 1, []).append(smallest)
-    for index, plan in enumerate(plans):
-        if plan["ram_bytes"] == used:
-            names.setdefault(index, []).insert(0, "used")
-    texts = [f"{' and '.join(names[i])} {_plan_text(plans[i])}" for i in sorted(names)]
-    return f"{'; '.join(texts)}; --ram BYTES: the fastest within BYTES, --ram 1 lists all"
+def _plan_pairs(module: Mapping[str, Any]) -> dict[str, str]:
+    """Return a line for each of the used, the fastest and the smallest memory plan, with the option
+    that selects it."""
+    plans = module["memory"].get("row_plans", ())
+    limited = "ram" in module.get("manifest", {}).get("options", {})
+    complete = limited or any(plan.get("surplus_macs") for plan in plans)
+    used = "used" if complete else "default"
+    smallest = "smallest" if complete else "smallest without repeated work"
+    pairs: dict[str, str] = {}
+    for i, plan in enumerate(plans):
+        roles = {used: plan.get("used"), "fastest": i == 0, smallest: i == len(plans) - 1}
+        names = [name for name, applies in roles.items() if applies]
+        if names:
+            key = names[0].split()[0]
+            others = " and ".join(name for name in names if name != key)
+            how = "no option" if key == "default" else f"--ram {plan['ram_bytes']}"
+            text = f"{_plan_text(plan)}, the {others}" if others else _plan_text(plan)
+            pairs[f"plan {key}"] = f"{text}; {how}"
+    return pairs
 
 
 def _plan_text(plan: Mapping[str, Any]) -> str:
-    """Format a plan: ``24,960 B for about 130,000 more instructions, patch-based (...)``."""
-    if not plan["chains"]:
-        return f"{plan['ram_bytes']:,} B"
-    text = f"{plan['ram_bytes']:,} B for about {plan['instructions']:,} more instructions"
+    """Format a plan: ``24,960 B, about 130,000 more instructions (0.5 %)``."""
+    text = f"{plan['ram_bytes']:,} B"
+    if plan["chains"]:
+        share = f" ({100 * plan['slowdown']:.1f} %)" if "slowdown" in plan else ""
+        text += f", about {plan['instructions']:,} more instructions{share}"
     surplus = plan.get("surplus_macs", 0)
-    return f"{text}, patch-based ({surplus:,} repeated multiply-adds)" if surplus else text
+    return f"{text}, patch-based: {surplus:,} repeated multiply-adds" if surplus else text
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:
@@ -212,7 +232,7 @@ def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
         memory = module.get("memory", {})
         if "pools" in memory:
             found[f"RAM of {name}, in bytes"] = _pool_table(memory["pools"])
-        if "row_plans" in memory:
+        if len(memory.get("row_plans", ())) > 1:
             found[f"plans of {name} by rows, RAM in bytes"] = _plan_table(memory["row_plans"])
         if "functions" in memory:
             found[f"operators of {name}, in bytes"] = _operator_table(memory["functions"], result)

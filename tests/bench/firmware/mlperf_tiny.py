@@ -189,7 +189,7 @@ def _ram_cells(summary: Summary, archive: Path) -> list[str]:
     (stack,) = json.loads(done.stdout)["footprint"]["stack"].values()
     signature = sum(tensor.nbytes for tensor in [*summary.inputs, *summary.outputs])
     parts = [summary.arena_bytes, signature, stack["bytes"]]
-    more = [p.instructions for p in summary.row_plans if p.ram_bytes == summary.arena_bytes]
+    more = [p.instructions for p in summary.row_plans if p.used]
     instructions = f"{more[0] / 1e6:.3f}" if any(more) else "-"
     return [f"{sum(parts):,}", *(f"{part:,}" for part in parts), instructions]
 

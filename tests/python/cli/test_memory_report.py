@@ -140,6 +140,8 @@ def test_compile_prints_ram_flash_and_stack(tvmrt, digits, tmp_path):
     assert "lower bound of any placement" in rows["RAM"]
     assert "in flash" in rows["weights"]
     assert COMPILER in rows["code"]
+    assert rows["plan"].endswith(" B, the fastest and smallest without repeated work; no option")
+    assert rows["flash"].endswith(" without the C library")
     assert "tvmgen_default_run" in rows["stack"]
 
 
@@ -152,6 +154,7 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
     found = json.loads(report.stdout)
     sizes = [found["networks"][name]["arena_bytes"] for name in ("a", "b")]
     assert found["image"]["workspace_size_bytes"] == max(sizes)
+    assert found["footprint"]["run_constant_bytes"] > 100  # of operators that both share
     assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
     apart = ("--concurrent", "all", "--json")
     report = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *apart)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tarfile
 
 import boards
@@ -63,12 +62,20 @@ def test_the_fastest_the_used_and_the_smallest_plan_are_printed(tmp_path):
     library.export(tmp_path / "net.tar")
     with tarfile.open(tmp_path / "net.tar") as archive:
         metadata = json.load(archive.extractfile("./metadata.json"))
-    printed = memory_report.memory_pairs(metadata)["memory plans"]
-    sizes = [plan.ram_bytes for plan in library.summary.row_plans]
-    names = {"fastest": sizes[0], "used": library.summary.arena_bytes, "smallest": sizes[-1]}
-    for name, size in names.items():
-        assert re.search(rf"\b{name}\b[^;]* {size:,} B\b", printed), name
-        assert compile_within(inverted_residuals(), size).summary.arena_bytes <= size
+    printed = memory_report.memory_pairs(metadata)
+    plans = library.summary.row_plans
+    (used,) = (plan for plan in plans if plan.used)
+    assert used.ram_bytes == library.summary.arena_bytes
+    assert 0 < used.slowdown <= 0.01
+    names = {"fastest": plans[0], "default": used, "smallest": plans[-1]}
+    for name, plan in names.items():
+        text = next(text for key, text in printed.items() if name in f"{key} {text}")
+        assert text.startswith(f"{plan.ram_bytes:,} B"), name
+        assert text.endswith("no option" if plan.used else f"--ram {plan.ram_bytes}")
+        limited = compile_within(inverted_residuals(), plan.ram_bytes).summary
+        assert limited.arena_bytes <= plan.ram_bytes
+        assert limited.weights_bytes == library.summary.weights_bytes
+        assert f"({100 * plan.slowdown:.1f} %)" in text or not plan.chains
 
 
 def test_patches_that_repeat_no_work_are_part_of_the_default():

@@ -428,7 +428,8 @@ def choose_plan(program: Program, target: Target, capacity: int | None) -> Progr
     the fastest program that fits, or the smallest one, for which the planner reports what is
     missing.
     """
-    allowed = int(_instructions(program) * MAX_SLOWDOWN)
+    total = _instructions(program)
+    allowed = int(total * MAX_SLOWDOWN)
     chains = find_row_chains(program, recomputing=False)
     choices = _choices(program, target, chains)
     cheapest = [each for each in choices if each.instructions <= allowed][-1]
@@ -437,13 +438,13 @@ def choose_plan(program: Program, target: Target, capacity: int | None) -> Progr
     fastest, chosen = candidates[choices[0]], candidates[cheapest]
     if capacity is not None and chosen[0].ram_bytes > capacity:
         plans = find_plans(program, target)
-        fitting = [each for each in plans if each[0].ram_bytes <= capacity]
-        return _with_plans(fitting[0] if fitting else plans[-1], [plan for plan, _ in plans])
+        chosen = next((each for each in plans if each[0].ram_bytes <= capacity), plans[-1])
+        return _with_plans(chosen, [plan for plan, _ in plans], total)
     if chosen[0].ram_bytes > fastest[0].ram_bytes * MAX_MEMORY:
         chosen = fastest
     smallest = min(chosen, candidates[choices[-1]], key=lambda each: each[0].ram_bytes)
     plans = list(dict.fromkeys(each[0] for each in (fastest, chosen, smallest)))
-    return _with_plans(chosen, plans if len(plans) > 1 else ())
+    return _with_plans(chosen, plans, total)
 
 
 def fit_memory_limit(program: Program, target: Target, limit: int) -> Program:
@@ -456,12 +457,15 @@ def fit_memory_limit(program: Program, target: Target, limit: int) -> Program:
     plans = [plan for plan, _ in candidates]
     if not fitting:
         raise ValueError(_error_text(limit, *candidates[-1], plans))
-    return _with_plans(fitting[0], plans)
+    return _with_plans(fitting[0], plans, _instructions(program))
 
 
-def _with_plans(chosen: Candidate, plans: Sequence[RowFusionPlan]) -> Program:
-    chosen[1].row_plans = list(plans)
-    return chosen[1]
+def _with_plans(chosen: Candidate, plans: Sequence[RowFusionPlan], total: int) -> Program:
+    """Return the chosen program with all plans, of a network of ``total`` instructions."""
+    used, program = chosen
+    shares = [plan.instructions / max(total, 1) for plan in plans]
+    program.row_plans = [replace(p, slowdown=s, used=p == used) for p, s in zip(plans, shares)]
+    return program
 
 
 def _instructions(program: Program) -> int:

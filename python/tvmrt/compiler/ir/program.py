@@ -272,7 +272,8 @@ class RowFusionPlan:
     ``ram_bytes``: Memory of the network with it. ``instructions``: Estimated instructions in
     addition to layer-by-layer execution. ``chains``: First and last operator of each chain.
     ``patches``: Number of column patches of each chain. ``surplus_macs``: Multiply-adds that
-    overlapping patches repeat.
+    overlapping patches repeat. ``slowdown``: ``instructions``, relative to a low estimate of the
+    network's without chains. ``used``: Whether the network was compiled with it.
     """
 
     ram_bytes: int
@@ -280,6 +281,8 @@ class RowFusionPlan:
     chains: tuple[tuple[str, str], ...]
     patches: tuple[int, ...] = ()
     surplus_macs: int = 0
+    slowdown: float = 0.0
+    used: bool = False
 
 
 @dataclass(frozen=True)
