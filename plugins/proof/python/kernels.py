@@ -221,20 +221,20 @@ static void proof_copy_groups(void) {
 #define PROOF_ROW(from) (from.x + (0 .. (n - 1) * from.pixel + 3))
 #define PROOF_SHAPE (d->conv->shape)
 #define PROOF_PLANE PROOF_SHAPE.layout.line_buffer.plane
-#define PROOF_COLUMNS ((int16_t *)d->line_buffer + (channel * PROOF_PLANE .. \
+#define PROOF_COLUMNS ((int8_t *)d->line_buffer + (channel * PROOF_PLANE .. \
   (channel + 3) * PROOF_PLANE + 4 * (PROOF_SHAPE.out[1] - 1) * PROOF_SHAPE.stride[0] + 11))
 /*@ requires shape: @any plane == {5} && (n == 1 || n == {6}) && above.pixel % {3} == 0 &&
       below.pixel % {3} == 0 && 0 <= above.pixel <= {3} && 0 <= below.pixel <= {3}@;
     requires to: \valid(PROOF_COPY) && \initialized(PROOF_COPY);
-    requires bounds: \subset(*PROOF_COPY, (-128 .. 255));
+    requires bounds: \subset(*PROOF_COPY, (-128 .. 127));
     requires above: \valid_read(PROOF_ROW(above)) && \initialized(PROOF_ROW(above));
     requires below: \valid_read(PROOF_ROW(below)) && \initialized(PROOF_ROW(below));
     requires apart: \separated(PROOF_COPY, PROOF_ROW(above));
     requires others: \separated(PROOF_COPY, PROOF_ROW(below));
     assigns *PROOF_COPY \from *PROOF_COPY, *PROOF_ROW(above), *PROOF_ROW(below);
     ensures written: \initialized(PROOF_COPY);
-    ensures bounds: \subset(*PROOF_COPY, (-128 .. 255)); */
-TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t *to, int32_t plane, tvmrt_micro_source above,
+    ensures bounds: \subset(*PROOF_COPY, (-128 .. 127)); */
+TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int8_t *to, int32_t plane, tvmrt_micro_source above,
                                          tvmrt_micro_source below, int32_t n, int is_signed);
 #define PROOF_SUMS(k) (d->sums + (8 * k .. 8 * k + (PROOF_SHAPE.stride[0] == 1 ? 7 : 3)))
 /*@ requires shape: @any PROOF_SHAPE.out[1] == {0} && PROOF_SHAPE.stride[0] == {1} &&
@@ -242,7 +242,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t *to, int32_t plane, tvmrt_micro
       0 <= channel <= {2} - 4@;
     requires sums: \valid(d->sums + (0 .. 8 * PROOF_SHAPE.out[1] - 1));
     requires columns: \valid_read(PROOF_COLUMNS) && \initialized(PROOF_COLUMNS);
-    requires bounds: \subset(*PROOF_COLUMNS, (-128 .. 255));
+    requires bounds: \subset(*PROOF_COLUMNS, (-128 .. 127));
     requires weights:
       \valid_read((int16_t *)d->data->weights + (channel * 10 .. channel * 10 + 39));
     requires bias: \subset(d->data->bias[channel .. channel + 3], (-939524096 .. 939524096));
@@ -274,13 +274,13 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_quad_8(const tvmrt_micro_conv_i8 *c, 
 
 /* Columns, stride, channels, strides of x and y, plane, and columns of the input. */
 static const int32_t proof_layers[][7] = {@layers@};
-static int16_t proof_buffer[@most@];
+static int8_t proof_buffer[@most@];
 static uint8_t proof_bytes[2][@most@];
 
-static int16_t *proof_columns(int32_t n) {
-  int16_t *const at = proof_buffer + @most@ - n;
-  *at = (int16_t)Frama_C_interval(-128, 255);
-  for (int32_t i = 1; i < n; i *= 2) memcpy(at + i, at, 2 * (size_t)(2 * i < n ? i : n - i));
+static int8_t *proof_columns(int32_t n) {
+  int8_t *const at = proof_buffer + @most@ - n;
+  *at = (int8_t)Frama_C_interval(-128, 127);
+  for (int32_t i = 1; i < n; i *= 2) memcpy(at + i, at, (size_t)(2 * i < n ? i : n - i));
   return at;
 }
 

@@ -22,28 +22,23 @@ def pack(layer: MicroLayerI8) -> MicroWeights:
     full = pad_to_multiple(layer.weights.astype(np.int16), 4)
     packed = np.zeros((len(full), 10), np.int16)
     rows = full.reshape(-1, 3, 3)
-    packed[:, :6] = rows[:, :2].transpose(0, 2, 1).reshape(-1, 6)
-    packed[:, [6, 7, 9]] = rows[:, 2]
-    return MicroWeights(packed.reshape(-1), layer.folded_bias(4))
+    packed[:, :6] = rows[:, ::2].transpose(0, 2, 1).reshape(-1, 6)
+    packed[:, 6:9] = rows[:, 1]
+    return MicroWeights(packed.reshape(-1), layer.folded_bias(4, layer.int8_offset))
 
 
-def row_pair_line_buffer(
-    shape: MicroShape, columns: SymInt, element: int, summed: SymInt
-) -> LineBuffer:
-    """Return a line buffer of two pairs of rows per channel after the int32 accumulators.
+def row_pair_line_buffer(shape: MicroShape, columns: SymInt, summed: SymInt) -> LineBuffer:
+    """Return a line buffer of two pairs of rows per channel, as int8, after the int32 accumulators.
 
-    ``element``: bytes of an element; ``summed``: columns with accumulators, of four channels of two
-    output rows.
+    ``summed``: columns with accumulators, of four channels of two output rows.
     """
     plane = columns * 4
-    return LineBuffer(
-        2, columns, plane, shape.padded_channels * plane * element + summed * 2 * 4 * 4
-    )
+    return LineBuffer(2, columns, plane, shape.padded_channels * plane + summed * 2 * 4 * 4)
 
 
 def scratch(layer: MicroLayerI8) -> LineBuffer:
     shape = layer.shape
-    return row_pair_line_buffer(shape, shape.line_buffer_columns, 2, shape.out[1])
+    return row_pair_line_buffer(shape, shape.line_buffer_columns, shape.out[1])
 
 
 KERNEL = MicroKernel(

@@ -38,7 +38,7 @@ def pack(layer: MicroLayerI8) -> MicroWeights:
 
 def scratch(layer: MicroLayerI8) -> LineBuffer:
     shape = layer.shape
-    return depthwise_3x3.row_pair_line_buffer(shape, columns(shape), 1, round_up(shape.out[1], 2))
+    return depthwise_3x3.row_pair_line_buffer(shape, columns(shape), round_up(shape.out[1], 2))
 
 
 KERNEL = MicroKernel(
