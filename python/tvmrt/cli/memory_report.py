@@ -213,7 +213,7 @@ def _plan_text(plan: Mapping[str, Any]) -> str:
         share = f" ({100 * plan['slowdown']:.1f} %)" if "slowdown" in plan else ""
         text += f", about {plan['instructions']:,} more instructions{share}"
     surplus = plan.get("surplus_macs", 0)
-    return f"{text}, patch-based: {surplus:,} repeated multiply-adds" if surplus else text
+    return f"{text}, patch-based ({surplus:,} repeated multiply-adds)" if surplus else text
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:
