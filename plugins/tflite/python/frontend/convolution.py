@@ -11,7 +11,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext, fixed_size_error
 from tvmrt.plugins.tflite.frontend.hybrid import hybrid_convolution, hybrid_images
-from tvmrt.plugins.tflite.frontend.integer_accumulators import accumulate_integers
+from tvmrt.plugins.tflite.frontend.integer_accumulators import accumulate_integers, of_type
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import finish
 
@@ -85,7 +85,7 @@ def _convolution(ctx: OpContext, x: Value, w: Value, groups: int, axis: int) -> 
     attrs = window(ctx, x.shape[2:], w.shape[2:])
 
     def product(operands: list, **extra) -> Value:
-        return ctx.emit("qconv", operands, groups=groups, **attrs, **extra)
+        return ctx.emit(of_type("qconv", x), operands, groups=groups, **attrs, **extra)
 
     if x.dtype.name == "float32" and w.dtype.name == "float32":
         return _finish(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), ctx.input(2))
@@ -139,7 +139,8 @@ def transpose_conv(ctx: OpContext) -> Value:
         dilated = _dilated_input(
             ctx, operands[0], ctx.like(x_zero, operands[0]), kernel, out, attrs
         )
-        return ctx.emit("qconv", [dilated, *operands[1:]], x_zero=x_zero, to=to, **plain)
+        operands = [dilated, *operands[1:]]
+        return ctx.emit(of_type("qconv", x), operands, x_zero=x_zero, to=to, **plain)
 
     accumulators = accumulate_integers(ctx, x, flipped, product, (-1, 1, 1), 0, (2, 1, 3))
     return ctx.channels_last(finish(ctx, accumulators))

@@ -14,6 +14,11 @@ from tvmrt.plugins.tflite.frontend.requantize import Accumulators
 MatmulFunction = Callable[..., Value]
 
 
+def of_type(op: str, x: Value) -> str:
+    """Return the name of an integer product for the element type of its activations."""
+    return f"{op}_int16" if x.dtype.name == "int16" else op
+
+
 def accumulate_integers(
     ctx: OpContext,
     x: Value,
@@ -45,29 +50,11 @@ def accumulate_integers(
         folded, bias = bias, None
     one, zeros = ctx.const(1.0, np.float32), None if w_zero is None else ctx.const(w_zero)
 
-    def int8_product(part: Value, zero: int, start: Value | None) -> Value:
-        return product([part, w, one, start, zeros], x_zero=zero, to="int32")
-
-    if not is_int16:
-        total = int8_product(x, x_zero, folded)
-    else:
-        total = _int16_product(ctx, x, int8_product)
+    settings = {"x_zero": 0, "to": "int64"} if is_int16 else {"x_zero": x_zero, "to": "int32"}
+    total = product([x, w, one, folded, zeros], **settings)
     if bias is not None:
         shape = (bias.type.size, *channel_shape[1:])
         total = ctx.emit("add", [total, ctx.cast(ctx.reshape(bias, shape), total.dtype.name)])
-    narrow = is_int16 and bias is not None and bias.dtype.name == "int32"
-    if narrow:
+    if is_int16 and bias is not None and bias.dtype.name == "int32":
         total = ctx.cast(total, "int32")
     return Accumulators(total, x_scale, q.scale, channel_shape, x.dtype.name == "uint8")
-
-
-def _int16_product(ctx: OpContext, x: Value, int8_product: Callable) -> Value:
-    """Compute the product of int16 x from its high and low bytes: 256 * high + low."""
-    parts = [ctx.cast(int8_product(part, 0, None), "int64") for part in split_int16(ctx, x)]
-    return ctx.emit("add", [ctx.emit("mul", [parts[0], ctx.const(256, np.int64)]), parts[1]])
-
-
-def split_int16(ctx: OpContext, x: Value) -> tuple[Value, Value]:
-    """Split int16 into signed high and unsigned low bytes: x = 256 * high + low."""
-    high = ctx.cast(ctx.emit("shift_right", [x, ctx.const(8, np.int16)]), "int8")
-    return high, ctx.cast(ctx.emit("bit_and", [x, ctx.const(255, np.int16)]), "uint8")

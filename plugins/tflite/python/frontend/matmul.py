@@ -11,7 +11,7 @@ from tvmrt.plugins.tflite.frontend import blockwise_quantization
 from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.hybrid import hybrid_batch_matmul, hybrid_row_matmul
-from tvmrt.plugins.tflite.frontend.integer_accumulators import accumulate_integers, split_int16
+from tvmrt.plugins.tflite.frontend.integer_accumulators import accumulate_integers, of_type
 from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 from tvmrt.plugins.tflite.frontend.requantize import clamp_and_cast, finish, scale_fixed_point
@@ -43,7 +43,7 @@ def fully_connected(ctx: OpContext) -> Value:
         raise UnsupportedError("the weights of FULLY_CONNECTED are computed at run time")
 
     def product(operands: list, **extra) -> Value:
-        return ctx.emit("qmatmul", operands, **extra)
+        return ctx.emit(of_type("qmatmul", x), operands, **extra)
 
     accumulators = accumulate_integers(ctx, rows, columns, product, (-1,), 0)
     return ctx.reshape(finish(ctx, accumulators, by_float=not ctx.micro), shape)
@@ -79,11 +79,17 @@ def _int8_matmul(ctx: OpContext, a: Value, b: Value, a_zero: int, b_zero: int) -
     return ctx.emit("qmatmul_computed", [a, b, one], to="int32", **zeros)
 
 
+def _split_int16(ctx: OpContext, x: Value) -> tuple[Value, Value]:
+    """Split int16 into signed high and unsigned low bytes: x = 256 * high + low."""
+    high = ctx.cast(ctx.emit("shift_right", [x, ctx.const(8, np.int16)]), "int8")
+    return high, ctx.cast(ctx.emit("bit_and", [x, ctx.const(255, np.int16)]), "uint8")
+
+
 def _int16_matmul(ctx: OpContext, a: Value, b: Value) -> Value:
     """Multiply int16 by int16 or int8 in int64, as 8-bit matmuls of high and low bytes."""
     total = None
-    for i, left in enumerate(split_int16(ctx, a)):
-        rights = [(8, b)] if b.dtype.bits == 8 else list(zip((0, 8), split_int16(ctx, b)))
+    for i, left in enumerate(_split_int16(ctx, a)):
+        rights = [(8, b)] if b.dtype.bits == 8 else list(zip((0, 8), _split_int16(ctx, b)))
         for j, right in rights:
             part = ctx.cast(_int8_matmul(ctx, left, right, 0, 0), "int64")
             raised = ctx.const(1 << (8 * (1 - i) + 8 - j), np.int64)

@@ -11,7 +11,7 @@ from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.convolution import window
-from tvmrt.plugins.tflite.frontend.integer_accumulators import split_int16
+from tvmrt.plugins.tflite.frontend.integer_accumulators import of_type
 from tvmrt.plugins.tflite.frontend.multipliers import activation_name, quantized_bounds
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
 
@@ -75,16 +75,9 @@ def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
     channels = x.shape[1]
     ones = ctx.const(np.ones((channels, 1, *attrs["kernel"]), np.int8))
     geometry = {k: v for k, v in attrs.items() if k not in ("kernel", "out_spatial")}
-
-    def int8_sums(part: Value) -> Value:
-        operands = [part, ones, ctx.const(1.0, np.float32), None, None]
-        return ctx.emit("qconv", operands, groups=channels, x_zero=0, to="int32", **geometry)
-
-    if x.dtype.bits == 8:
-        return int8_sums(x)
-    high, low = split_int16(ctx, x)
-    upper = ctx.emit("mul", [int8_sums(high), ctx.const(256, np.int32)])
-    return ctx.emit("add", [upper, int8_sums(low)])
+    operands = [x, ones, ctx.const(1.0, np.float32), None, None]
+    geometry.update(groups=channels, x_zero=0, to="int32")
+    return ctx.emit(of_type("qconv", x), operands, **geometry)
 
 
 def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:

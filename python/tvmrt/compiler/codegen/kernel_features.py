@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .target import Target
 
-_INTEGER_KERNELS = re.compile(r"board/\w+_i8\w*\.h")
+_INTEGER_KERNELS = re.compile(r"board/\w+_i(8|16)\w*\.h")
 
 
 @dataclass(frozen=True)

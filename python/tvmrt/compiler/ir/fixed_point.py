@@ -106,11 +106,16 @@ def scale(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
     return shift(product(shifted, m), np.maximum(-e, 0))
 
 
+def narrow_multiplier(m: np.ndarray) -> np.ndarray:
+    """Return m rounded to 15 bits, as int64."""
+    m = np.int64(m)
+    return np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
+
+
 def scale_wide(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
     """Return x, within 2 ** 47, times (m, e) with m rounded to 15 bits; halves upwards."""
-    m, e = np.int64(m), np.int64(e)
-    narrow = np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
-    return ((np.int64(x) * narrow + (np.int64(1) << (14 - e))) >> (15 - e)).astype(np.int32)
+    e, product = np.int64(e), np.int64(x) * narrow_multiplier(m)
+    return ((product + (np.int64(1) << (14 - e))) >> (15 - e)).astype(np.int32)
 
 
 def round_away(x: np.ndarray) -> np.ndarray:

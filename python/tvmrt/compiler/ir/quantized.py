@@ -134,15 +134,14 @@ class Dequantize(Op):
 _PRODUCT = (
     "scale: constant float32|float64[*], bias?: constant int32[*], w_zero?: constant int32[*]"
 )
-_RESULT = (
-    "to: dtype int8|uint8|int32|float32, y_zero?: int of to, low?: int of to, high?: int of to"
-)
+BOUNDS = "y_zero?: int of to, low?: int of to, high?: int of to"
+_RESULT = f"to: dtype int8|uint8|int32|float32, {BOUNDS}"
 _ROUNDED = f"{_RESULT}, rounding?: even|twice|once"
 
 
 def _bounds_match_type(to: str, y_zero, low, high) -> bool:
     is_present = [n is not None for n in (y_zero, low, high)]
-    return all(is_present) and low <= high if to in ("int8", "uint8") else not any(is_present)
+    return all(is_present) and low <= high if to in INT8_TYPES else not any(is_present)
 
 
 _BOUNDED = holds(
@@ -154,7 +153,7 @@ _SCALED = holds(
     lambda scale, to, rounding: (
         scale.dtype.name == "float32"
         if rounding in (None, "even")
-        else scale.dtype.name == "float64" and to in ("int8", "uint8")
+        else scale.dtype.name == "float64" and to in INT8_TYPES
     ),
 )
 _PER_CHANNEL = "scale, bias and w_zero have one number, or one for each output channel"
@@ -170,12 +169,12 @@ class _Product(Op):
     ``to``: the element type of the result. The accumulator acc is the exact sum of
     (x - x_zero) * (w - w_zero), plus bias:
 
-    - ``to`` int32: acc
+    - ``to`` int32 or int64: acc
     - ``to`` float32: acc * scale
-    - ``to`` int8 or uint8: clamp(round(acc * scale) + ``y_zero``, ``low``, ``high``)
+    - ``to`` int8, uint8 or int16: clamp(round(acc * scale) + ``y_zero``, ``low``, ``high``)
 
     ``rounding``: "even", the default, multiplies in float32 and rounds ties to even. The others
-    are for int8 and uint8, with a scale in float64 that is exactly m * 2 ** (-n - 31), m from
+    are for these types, with a scale in float64 that is exactly m * 2 ** (-n - 31), m from
     2 ** 30 to 2 ** 31 - 1, n from 0 to 31, for accumulators below 2 ** 30, see
     ``requantization.py``. Without ``w_zero`` the zero point of the weights is 0.
     """
@@ -202,10 +201,10 @@ def _accumulators(op: str, x: np.ndarray, x_zero: Any, w: np.ndarray, w_zero: An
 
 def _requantized(acc: np.ndarray, scale: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
     """Return the result of a product from its accumulators."""
-    if attrs["to"] == "int32":
-        return acc.astype(np.int32)
     if attrs["to"] == "float32":
         return acc.astype(np.float32) * scale.astype(np.float32)
+    if attrs.get("low") is None:
+        return acc.astype(attrs["to"])
     return _clamped(requantize(acc, scale, attrs.get("rounding") or "even"), attrs["y_zero"], attrs)
 
 
@@ -215,6 +214,28 @@ def _clamped(steps: np.ndarray, zero: int, attrs: dict[str, Any]) -> np.ndarray:
     return whole.clip(attrs["low"], attrs["high"]).astype(DTYPES[attrs["to"]].numpy)
 
 
+def conv_contract(x: str, attributes: str, *rules: Rule) -> Contract:
+    """Return the contract of a convolution of x of a type."""
+    per_channel = holds(_PER_CHANNEL, _has_channel_count, "OC scale bias w_zero")
+    return Contract(
+        f"x: {x}[N C *S{{1..3}}], w: constant byte[OC C/groups *K{{S}}], {_PRODUCT} -> "
+        "y: to[N OC *Y]",
+        f"groups: int 1.., {WINDOW}, x_zero: int of x, {attributes}",
+        rules=[*CONV_RULES, *rules, per_channel],
+        example={**CONV_EXAMPLE, "to": "int32"},
+    )
+
+
+def matmul_contract(x: str, attributes: str, *rules: Rule) -> Contract:
+    """Return the contract of a matrix product of x of a type."""
+    return Contract(
+        f"x: {x}[*B M K], w: constant byte[K N], {_PRODUCT} -> y: to[*B M N]",
+        f"x_zero: int of x, {attributes}",
+        rules=[*rules, holds(_PER_CHANNEL, _has_channel_count, "N scale bias w_zero")],
+        example={"to": "int32"},
+    )
+
+
 @register("qconv")
 class QConv(_Product):
     """Convolution, see ``conv``. Padding has the value ``x_zero``."""
@@ -222,19 +243,7 @@ class QConv(_Product):
     integer_of = "conv"
     traits = frozenset({Trait.CONVOLUTION, Trait.CHANNELS_INNERMOST})
     weights, channel_axis = Conv.weights, Conv.channel_axis
-
-    contract = Contract(
-        f"x: byte[N C *S{{1..3}}], w: constant byte[OC C/groups *K{{S}}], {_PRODUCT} -> "
-        "y: to[N OC *Y]",
-        f"groups: int 1.., {WINDOW}, x_zero: int of x, {_ROUNDED}",
-        rules=[
-            *CONV_RULES,
-            _BOUNDED,
-            _SCALED,
-            holds(_PER_CHANNEL, _has_channel_count, "OC scale bias w_zero"),
-        ],
-        example={**CONV_EXAMPLE, "to": "int32"},
-    )
+    contract = conv_contract("byte", _ROUNDED, _BOUNDED, _SCALED)
 
 
 @register("qmatmul")
@@ -244,17 +253,7 @@ class QMatMul(_Product):
     integer_of = "matmul"
     traits = frozenset({Trait.MATRIX_PRODUCT})
     weights, channel_axis = MatMul.weights, MatMul.channel_axis
-
-    contract = Contract(
-        f"x: byte[*B M K], w: constant byte[K N], {_PRODUCT} -> y: to[*B M N]",
-        f"x_zero: int of x, {_ROUNDED}",
-        rules=[
-            _BOUNDED,
-            _SCALED,
-            holds(_PER_CHANNEL, _has_channel_count, "N scale bias w_zero"),
-        ],
-        example={"to": "int32"},
-    )
+    contract = matmul_contract("byte", _ROUNDED, _BOUNDED, _SCALED)
 
 
 @register("qmatmul_computed")

@@ -23,6 +23,7 @@ from tvmrt.compiler.codegen.mcu_families import McuFamily, find_mcu_family
 from tvmrt.compiler.codegen.options import SharedImage
 from tvmrt.compiler.codegen.shared_workspace import PlacedNetwork, UnplannedNetwork
 from tvmrt.compiler.codegen.target import Target, get_target, native_family, with_amx_level
+from tvmrt.compiler.codegen.window.boards.int16_layers import has_int16_kernel
 from tvmrt.compiler.devices import Context, Device, resolve
 from tvmrt.compiler.export.dump import Dump
 from tvmrt.compiler.export.library import CompiledLibrary
@@ -41,6 +42,7 @@ from tvmrt.compiler.transform.fixed_point_requantize import to_fixed_point
 from tvmrt.compiler.transform.float_sums import sums_in_float
 from tvmrt.compiler.transform.fold_requantization import fold_requantization
 from tvmrt.compiler.transform.fold_sign_change import fold_sign_change
+from tvmrt.compiler.transform.int16_products import lower_int16_products
 from tvmrt.compiler.transform.layout_inference import infer_layouts
 from tvmrt.compiler.transform.merge_sibling_convs import merge_sibling_convs
 from tvmrt.compiler.transform.nest_concats import nest_concats
@@ -75,7 +77,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     limits.check_tensors(graph, request.max_memory or limits.MAX_MEMORY)
     dump.graph("import", graph)
     with clock.stage("transform"):
-        _optimize(graph, request, dump)
+        _optimize(graph, request, machine, dump)
     with clock.stage("partition"):
         cuts = _partition_graph(graph, request, machine, chosen)
         if requested.target is None and machine.levels and _has_device_code(cuts):
@@ -161,9 +163,11 @@ def _with_executor(request: Request, requested: Request, graph: Graph) -> Reques
     )
 
 
-def _optimize(graph: Graph, request: Request, dump: Dump) -> None:
+def _optimize(graph: Graph, request: Request, machine: Target, dump: Dump) -> None:
     """Optimise the graph in place, with the changes that options of plug-ins make to it."""
     optimize(graph, dump.graph)
+    if lower_int16_products(graph, partial(has_int16_kernel, target=machine)):
+        optimize(graph, dump.graph)
     for _, row, value in request.options():
         if row.graph is not None and value != row.default:
             row.graph(graph, value)
@@ -175,6 +179,7 @@ def _requantize(graph: Graph, request: Request, machine: Target) -> None:
     if request.requantize == "fixed-point":
         to_fixed_point(graph)
     fold_requantization(graph)
+    lower_int16_products(graph, partial(has_int16_kernel, target=machine), narrows=True)
     fold_sign_change(graph)
     if not BOARD_KERNELS.of(machine):
         sums_in_float(graph)

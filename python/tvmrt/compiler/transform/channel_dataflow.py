@@ -98,11 +98,13 @@ def weights_minus_zero_point(node: Node) -> np.ndarray:
 def constant_contribution(node: Node, x: Channels) -> np.ndarray:
     """Return the operand channels whose contribution to a sum is the same for each window.
 
-    For floating-point sums only zeros count: others would change the order of rounding.
+    For floating-point sums only zeros count: others would change the order of rounding. Sums of
+    int64 have no bias that others could be added to.
     """
     zero = node.attrs.get("x_zero", 0)
     zero_mask = x.constant_mask & (x.constant_values == zero)
-    if may_have_pads(node.attrs) or not node.operator.integer_of:
+    is_int32 = node.operator.integer_of and node.attrs["to"] != "int64"
+    if may_have_pads(node.attrs) or not is_int32:
         return zero_mask
     return x.constant_mask
 
@@ -181,8 +183,8 @@ def _constant_result(
         total = channel_contribution(node, w, x, constant_inputs)
     bias = node.inputs[3]
     total = total + (0 if bias is None else bias.data.reshape(-1).astype(np.int64))
-    if node.attrs["to"] == "int32":
-        return total.astype(np.int32), certain
+    if node.attrs["to"] in ("int32", "int64"):
+        return total.astype(node.attrs["to"]), certain
     scale = node.inputs[2].data.reshape(-1)
     if node.attrs["to"] == "float32":
         return total.astype(np.float32) * scale, certain

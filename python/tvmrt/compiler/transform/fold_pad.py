@@ -14,14 +14,13 @@ from tvmrt.compiler.ir.nn import may_have_pads
 from tvmrt.compiler.ir.quantized import quantize_array
 from tvmrt.compiler.ir.sizes import symbols_of
 
-from .rewrite import at, first_of, rewrite
+from .rewrite import at, rewrite
 
-BYTE_OPERATORS = ("cast", "shift_right", "bit_and")  # that split integers into bytes
 MAX_DEPTH = 8  # of a chain of operators that is searched for a minimum
 
 
 def fold_pad(graph: Graph) -> None:
-    rewrite(graph, first_of(_fold, _fold_before_bytes))
+    rewrite(graph, _fold)
 
 
 @at(Trait.CONVOLUTION, Trait.POOL, source="pad")
@@ -31,31 +30,6 @@ def _fold(b: Builder, node: Node, pad: Node) -> Value | None:
         return None
     if not _padding_has_value(node, x, pad.inputs[1] if len(pad.inputs) > 1 else None):
         return None
-    return _fold_into(b, node, pad, x)
-
-
-@at(Trait.CONVOLUTION)
-def _fold_before_bytes(b: Builder, node: Node) -> Value | None:
-    """Fold the pad of int16 activations, whose high and low bytes are convolved one by one."""
-    x, chain = node.inputs[0], []
-    while x.producer is not None and x.producer.op in BYTE_OPERATORS:
-        chain.append(x.producer)
-        x = x.producer.inputs[0]
-    pad = x.producer
-    if not chain or pad is None or pad.op != "pad" or not _pads_pixels(node, pad):
-        return None
-    values = [v for part in (pad, *chain) for v in part.inputs[1:]]
-    if not all(v is not None and v.is_constant and v.type.size == 1 for v in values):
-        return None
-    value = pad.inputs[1].data if len(pad.inputs) > 1 else np.zeros(1, x.dtype.numpy)
-    for part in reversed(chain):
-        constants = [v.data for v in part.inputs[1:]]
-        value = part.operator.evaluate([value, *constants], part.attrs)[0]
-    if value.reshape(()) != node.attrs.get("x_zero", 0):
-        return None
-    x = pad.inputs[0]
-    for part in reversed(chain):
-        x = b.emit(part.op, [x, *part.inputs[1:]], part.name, **part.attrs)
     return _fold_into(b, node, pad, x)
 
 

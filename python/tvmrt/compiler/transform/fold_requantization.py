@@ -4,8 +4,8 @@ A product to int32, its multiplier, zero point, bounds and cast become one node 
 Kernels then requantise as for float scales. Devices match the separate nodes, so this runs after
 the partition.
 
-Contract: bit-equal for all activations. If an accumulator may reach 2 ** 30, or a multiplier is one
-or more, the nodes stay.
+Contract: bit-equal for all activations. If an accumulator may reach 2 ** 30, or 2 ** 31 with int16
+activations, or a multiplier is one or more, the nodes stay.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
-from tvmrt.compiler.ir.fixed_point import float_scale
+from tvmrt.compiler.ir.fixed_point import float_scale, narrow_multiplier
 from tvmrt.compiler.ir.quantized import INT8_TYPES, storage_range
 from tvmrt.compiler.ir.requantization import (
     MAX_ACCUMULATOR,
@@ -27,6 +27,7 @@ from tvmrt.compiler.ir.value_users import ValueUsers, clamp_of
 
 from .channel_constants import per_channel
 from .dead_code import remove_dead_code
+from .int16_products import fits_int32
 from .rewrite import rewrite
 
 Scaled = tuple[np.ndarray, str]  # scales in float64 and the rounding
@@ -47,7 +48,7 @@ def fold_requantization(graph: Graph) -> int:
 
 def _fold(b: Builder, cast: Node, readers: ValueUsers) -> Value | None:
     """Return the product that replaces a cast and the nodes before it."""
-    if cast.attrs["to"] not in INT8_TYPES or cast.inputs[0].dtype.name != "int32":
+    if cast.attrs["to"] not in (*INT8_TYPES, "int16") or cast.inputs[0].dtype.name != "int32":
         return None
     low, high = -(1 << 31), (1 << 31) - 1
     value, zero = cast.inputs[0], 0
@@ -66,13 +67,24 @@ def _fold(b: Builder, cast: Node, readers: ValueUsers) -> Value | None:
         node = _sole(value, cast, readers)
     if node is None or node.op not in _SCALES or not least <= zero <= most:
         return None
-    product = _sole(node.inputs[0], cast, readers)
-    if product is None or not _gives_accumulators(product):
+    is_wide = node.op == "fixed_scale_wide"
+    product, bias = _sole(node.inputs[0], cast, readers), None
+    if is_wide and product is not None and product.op == "add" and product.inputs[1].is_constant:
+        bias = product.inputs[1]
+        product = _sole(product.inputs[0], cast, readers)
+    if product is None or not _gives_accumulators(product, "int64" if is_wide else "int32"):
         return None
+    if is_wide != (cast.attrs["to"] == "int16"):
+        return None
+    x, w, _, *rest = product.inputs
+    if is_wide:
+        row = np.zeros(1) if bias is None else _per_channel(product, bias)
+        if row is None or not fits_int32(product, row):
+            return None
+        rest = [b.const(row.astype(np.int32), f"{product.name}_bias"), None]
     scaled = _scaled(product, node, low - zero, high - zero)
     if scaled is None:
         return None
-    x, w, _, *rest = product.inputs
     attrs = {**product.attrs, "to": cast.attrs["to"], "y_zero": zero, "low": low, "high": high}
     b.sources = tuple(dict.fromkeys((*product.sources, *cast.sources)))
     scale = b.const(scaled[0], f"{product.name}_scale")
@@ -96,10 +108,10 @@ def _added_constant(node: Node) -> tuple[Value, int] | None:
     return computed[0], int(constants[0].data.reshape(()))
 
 
-def _gives_accumulators(node: Node) -> bool:
-    """Return whether a node is an integer product with constant weights and an int32 result."""
+def _gives_accumulators(node: Node, to: str) -> bool:
+    """Return whether a node is an integer product with constant weights and such a result."""
     of = node.operator
-    return of.is_integer_product and of.weights is not None and node.attrs["to"] == "int32"
+    return of.is_integer_product and of.weights is not None and node.attrs["to"] == to
 
 
 def _scaled(product: Node, node: Node, low: int, high: int) -> Scaled | None:
@@ -108,7 +120,8 @@ def _scaled(product: Node, node: Node, low: int, high: int) -> Scaled | None:
     if any(row is None for row in rows):
         return None
     reach = product_range(product)
-    if max(-reach[0].min(), reach[1].max()) > MAX_ACCUMULATOR:
+    is_wide = node.op == "fixed_scale_wide"  # whose kernels take all of int32
+    if not is_wide and max(-reach[0].min(), reach[1].max()) > MAX_ACCUMULATOR:
         return None
     return _SCALES[node.op](rows, reach, (low, high))
 
@@ -145,4 +158,16 @@ def _from_double(rows, reach, bounds) -> Scaled | None:
     return scale, "once"
 
 
-_SCALES = {"fixed_scale": _from_multipliers, "float_scale": _from_double}
+def _from_narrow_multipliers(rows, reach, bounds) -> Scaled | None:
+    """Return multipliers of 15 bits, if 2 ** 32 times the scales are integers below 2 ** 31."""
+    narrow, e = narrow_multiplier(rows[0]), np.int64(rows[1])
+    if not ((narrow == 0) | ((e >= -17) & (e < 0) & (narrow > 0))).all():
+        return None
+    return np.ldexp(narrow.astype(np.float64), np.where(narrow == 0, 0, e - 15)), "once"
+
+
+_SCALES = {
+    "fixed_scale": _from_multipliers,
+    "fixed_scale_wide": _from_narrow_multipliers,
+    "float_scale": _from_double,
+}

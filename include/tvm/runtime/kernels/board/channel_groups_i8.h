@@ -24,7 +24,7 @@ typedef struct tvmrt_micro_groups {
   int16_t images;      /*!< Images that are copied; 0: the input is read in place. */
   int16_t in[2];       /*!< Rows and columns of the input. */
   int16_t first[2];    /*!< Row and column of the first one in the copy. */
-  int16_t in_c;        /*!< Input channels of a group. */
+  int16_t in_c;        /*!< Bytes of the input channels of a group. */
   int16_t copies;      /*!< Copies of each of them. */
 } tvmrt_micro_groups;
 
@@ -38,18 +38,20 @@ typedef struct tvmrt_micro_group {
 
 /*! \brief Copy some channels of a row of pixels, each of them several times. */
 TVMRT_INLINE void tvmrt_micro_copy_channels(uint8_t* to, const uint8_t* x,
+                                            const tvmrt_micro_conv_i8* c,
                                             const tvmrt_micro_groups* g) {
-  const int32_t copies = g->copies, channels = g->in_c;
+  const int32_t size = TVMRT_MICRO_BYTES(c), copies = g->copies, channels = g->in_c;
   for (int32_t pixel = g->in[1]; pixel > 0; pixel--, x += g->x_stride) {
     if (copies == 1) {
       tvmrt_micro_copy(to, x, channels);
       to += channels;
       continue;
     }
-    for (int32_t i = 0; i < channels; i++) {
-      const uint8_t value = x[i];
+    for (int32_t i = 0; i < channels; i += size) {
+      const uint8_t value = x[i], upper = x[i + size - 1];
       for (int32_t left = copies; left > 0; left--) {
         *to++ = value;
+        if (size == 2) *to++ = upper;
         TVMRT_OPAQUE(to); /* or it becomes a call of memset() */
       }
     }
@@ -69,7 +71,7 @@ TVMRT_NOINLINE void tvmrt_micro_copy_group(uint8_t* copy, const uint8_t* x,
     for (int32_t row = 0; row < g->in[0]; row++, x += g->in[1] * g->x_stride) {
       const int32_t h = image * c->shape.in[0] + g->first[0] + row;
       uint8_t* const to = copy + (h * c->shape.in[1] + g->first[1]) * c->shape.x_stride;
-      tvmrt_micro_copy_channels(to, x, g);
+      tvmrt_micro_copy_channels(to, x, c, g);
     }
   }
 }

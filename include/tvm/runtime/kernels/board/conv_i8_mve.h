@@ -31,92 +31,82 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element*
 }
 
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
-/* 16 multiply-adds of each channel with one pixel, and with two; loads are interleaved where they
- * cost least. */
-#define TVMRT_MICRO_MVE_ONE(A) "vldrb.8 q1, [%[w]], #16\nvmladava.s8 %[" A "], q0, q1\n"
-#define TVMRT_MICRO_MVE_TWO(A, B) \
-  "vldrb.8 q1, [%[w]], #16\nvmladava.s8 %[" A "], q0, q1\nvmladava.s8 %[" B "], q2, q1\n"
+/* A group of each channel with one pixel, and with two; loads are interleaved where they cost
+ * least. */
+#define TVMRT_MICRO_MVE_ONE(W, MLA, STEP, A) W " q1, [%[w]], #" STEP "\n" MLA " %[" A "], q0, q1\n"
+#define TVMRT_MICRO_MVE_TWO(W, MLA, STEP, A, B) \
+  TVMRT_MICRO_MVE_ONE(W, MLA, STEP, A) MLA " %[" B "], q2, q1\n"
 
-/*! \brief Accumulate quads of channels of one output pixel, and of two neighbouring ones. */
-TVMRT_NOINLINE void tvmrt_micro_mve_quads_1(int32_t* sums, const int32_t* bias,
-                                            const int8_t* window, const int8_t* w, int32_t n,
-                                            int32_t channels) {
-  for (; channels > 0; channels -= 4, sums += 4, bias += 4) {
-    const int8_t* x = window;
-    int32_t a0 = bias[0], a1 = bias[1], a2 = bias[2], a3 = bias[3], left = n;
-    __asm volatile("1:\nvldrb.8 q0, [%[x]], #16\n" TVMRT_MICRO_MVE_ONE("a0")
-                       TVMRT_MICRO_MVE_ONE("a1") TVMRT_MICRO_MVE_ONE("a2")
-                           TVMRT_MICRO_MVE_ONE("a3") "subs %[n], %[n], #16\nbgt 1b\n"
-                   : [a0] "+Te"(a0), [a1] "+Te"(a1), [a2] "+Te"(a2), [a3] "+Te"(a3), [x] "+r"(x),
-                     [w] "+r"(w), [n] "+r"(left)
-                   :
-                   : "q0", "q1", "cc", "memory");
-    sums[0] = a0;
-    sums[1] = a1;
-    sums[2] = a2;
-    sums[3] = a3;
+/*
+ * tvmrt_micro_NAME_quads_1() and _2(): accumulate quads of channels of one output pixel, and of two
+ * neighbouring ones, whose windows are of ELEMENT. X and W load a group of a window and of weights,
+ * STEP elements, which MLA multiplies.
+ */
+#define TVMRT_DEFINE_MVE_QUADS(NAME, ELEMENT, X, W, MLA, STEP)                                   \
+  TVMRT_NOINLINE void tvmrt_micro_##NAME##_quads_1(int32_t* sums, const int32_t* bias,           \
+                                                   const ELEMENT* window, const int8_t* w,       \
+                                                   int32_t n, int32_t channels) {                \
+    for (; channels > 0; channels -= 4, sums += 4, bias += 4) {                                  \
+      const ELEMENT* x = window;                                                                 \
+      int32_t a0 = bias[0], a1 = bias[1], a2 = bias[2], a3 = bias[3], left = n;                  \
+      __asm volatile(                                                                            \
+          "1:\n" X " q0, [%[x]], #16\n" TVMRT_MICRO_MVE_ONE(W, MLA, STEP, "a0")                  \
+              TVMRT_MICRO_MVE_ONE(W, MLA, STEP, "a1") TVMRT_MICRO_MVE_ONE(W, MLA, STEP, "a2")    \
+                  TVMRT_MICRO_MVE_ONE(W, MLA, STEP, "a3") "subs %[n], %[n], #" STEP "\nbgt 1b\n" \
+          : [a0] "+Te"(a0), [a1] "+Te"(a1), [a2] "+Te"(a2), [a3] "+Te"(a3), [x] "+r"(x),         \
+            [w] "+r"(w), [n] "+r"(left)                                                          \
+          :                                                                                      \
+          : "q0", "q1", "cc", "memory");                                                         \
+      sums[0] = a0;                                                                              \
+      sums[1] = a1;                                                                              \
+      sums[2] = a2;                                                                              \
+      sums[3] = a3;                                                                              \
+    }                                                                                            \
+  }                                                                                              \
+  TVMRT_NOINLINE void tvmrt_micro_##NAME##_quads_2(int32_t* sums, const int32_t* bias,           \
+                                                   const ELEMENT* window, const int8_t* w,       \
+                                                   int32_t n, int32_t channels) {                \
+    /* on the stack, addressed by a single register */                                           \
+    struct {                                                                                     \
+      int32_t* sums;                                                                             \
+      const int32_t* end;                                                                        \
+      const ELEMENT* window;                                                                     \
+      int32_t n;                                                                                 \
+      const int32_t* bias;                                                                       \
+    } turn = {sums, sums + channels, window, n, bias};                                           \
+    int32_t a0, a1, a2, a3, b0, b1, b2, b3;                                                      \
+    const ELEMENT* x;                                                                            \
+    __asm volatile(                                                                              \
+        "1:\nldr %[x], [%[turn], #16]\nldrd %[a2], %[a3], [%[x], #8]\n"                          \
+        "ldrd %[a0], %[a1], [%[x]], #16\nstr %[x], [%[turn], #16]\nldrd %[x], %[n], [%[turn], "  \
+        "#8]\n"                                                                                  \
+        "mov %[b0], %[a0]\nmov %[b1], %[a1]\nmov %[b2], %[a2]\nmov %[b3], %[a3]\n"               \
+        "2:\n" X " q0, [%[x]], #16\n" X " q2, [%[x]], #16\n" TVMRT_MICRO_MVE_TWO(                \
+            W, MLA, STEP, "a0", "b0") TVMRT_MICRO_MVE_TWO(W, MLA, STEP, "a1", "b1")              \
+            TVMRT_MICRO_MVE_TWO(W, MLA, STEP, "a2", "b2") TVMRT_MICRO_MVE_TWO(                   \
+                W, MLA, STEP, "a3",                                                              \
+                "b3") "subs %[n], %[n], #" STEP                                                  \
+                      "\nbgt 2b\n"                                                               \
+                      "ldrd %[x], %[n], [%[turn]]\n"                                             \
+                      "strd %[b0], %[b1], [%[x], #128]\nstrd %[b2], %[b3], [%[x], #136]\n"       \
+                      "strd %[a2], %[a3], [%[x], #8]\nstrd %[a0], %[a1], [%[x]], #16\n"          \
+                      "str %[x], [%[turn]]\ncmp %[x], %[n]\nblo 1b\n"                            \
+        : [a0] "=&Te"(a0), [a1] "=&Te"(a1), [a2] "=&Te"(a2), [a3] "=&Te"(a3), [b0] "=&Te"(b0),   \
+          [b1] "=&Te"(b1), [b2] "=&Te"(b2), [b3] "=&Te"(b3), [x] "=&r"(x), [w] "+r"(w),          \
+          [n] "=&r"(n)                                                                           \
+        : [turn] "r"(&turn)                                                                      \
+        : "q0", "q1", "q2", "cc", "memory");                                                     \
   }
-}
-
-TVMRT_NOINLINE void tvmrt_micro_mve_quads_2(int32_t* sums, const int32_t* bias,
-                                            const int8_t* window, const int8_t* w, int32_t n,
-                                            int32_t channels) {
-  /* on the stack, addressed by a single register */
-  struct {
-    int32_t* sums;
-    const int32_t* end;
-    const int8_t* window;
-    int32_t n;
-    const int32_t* bias;
-  } turn = {sums, sums + channels, window, n, bias};
-  int32_t a0, a1, a2, a3, b0, b1, b2, b3;
-  const int8_t* x;
-  __asm volatile(
-      "1:\nldr %[x], [%[turn], #16]\nldrd %[a2], %[a3], [%[x], #8]\n"
-      "ldrd %[a0], %[a1], [%[x]], #16\nstr %[x], [%[turn], #16]\nldrd %[x], %[n], [%[turn], #8]\n"
-      "mov %[b0], %[a0]\nmov %[b1], %[a1]\nmov %[b2], %[a2]\nmov %[b3], %[a3]\n"
-      "2:\nvldrb.8 q0, [%[x]], #16\nvldrb.8 q2, [%[x]], #16\n" TVMRT_MICRO_MVE_TWO("a0", "b0")
-          TVMRT_MICRO_MVE_TWO("a1", "b1") TVMRT_MICRO_MVE_TWO("a2", "b2")
-              TVMRT_MICRO_MVE_TWO("a3", "b3") "subs %[n], %[n], #16\nbgt 2b\n"
-      "ldrd %[x], %[n], [%[turn]]\n"
-      "strd %[b0], %[b1], [%[x], #128]\nstrd %[b2], %[b3], [%[x], #136]\n"
-      "strd %[a2], %[a3], [%[x], #8]\nstrd %[a0], %[a1], [%[x]], #16\n"
-      "str %[x], [%[turn]]\ncmp %[x], %[n]\nblo 1b\n"
-      : [a0] "=&Te"(a0), [a1] "=&Te"(a1), [a2] "=&Te"(a2), [a3] "=&Te"(a3), [b0] "=&Te"(b0),
-        [b1] "=&Te"(b1), [b2] "=&Te"(b2), [b3] "=&Te"(b3), [x] "=&r"(x), [w] "+r"(w),
-        [n] "=&r"(n)
-      : [turn] "r"(&turn)
-      : "q0", "q1", "q2", "cc", "memory");
-}
+TVMRT_DEFINE_MVE_QUADS(mve, int8_t, "vldrb.8", "vldrb.8", "vmladava.s8", "16")
 #endif
 
-#if TVMRT_MICRO_CAN_MVE && !TVMRT_MICRO_ASM
 /*!
- * \brief Accumulate a pair of channels of one output pixel, or of two neighbouring ones.
+ * \brief Accumulate a pair of channels of one output pixel, or of two neighbouring ones, with minimum
+ * code size, or in C.
  *
  * \param sums  [out] Of the pair, [pixel][TVMRT_MICRO_CHUNK].
  * \param step  [in] Bytes from a group of the pair's weights to the next one.
  */
-TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, const int8_t* x,
-                                         const int8_t* weights, int32_t step, int32_t n,
-                                         int32_t pixels) {
-  int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
-  for (const int8_t* const end = x + n * pixels; x < end; x += 16 * pixels, weights += step) {
-    /* both are the same for one pixel */
-    const int8x16_t a = vldrbq_s8(x), b = vldrbq_s8(x + 16 * (pixels - 1));
-    const int8x16_t w0 = vldrbq_s8(weights), w1 = vldrbq_s8(weights + 16);
-    a0 = vmladavaq_s8(a0, a, w0);
-    a1 = vmladavaq_s8(a1, a, w1);
-    b0 = vmladavaq_s8(b0, b, w0);
-    b1 = vmladavaq_s8(b1, b, w1);
-  }
-  sums[0] = a0;
-  sums[1] = a1;
-  sums[TVMRT_MICRO_CHUNK * (pixels - 1)] = b0;
-  sums[TVMRT_MICRO_CHUNK * (pixels - 1) + 1] = b1;
-}
-#else
-/*! \brief Accumulate a pair of channels with minimum code size, or in C. */
 TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, const int8_t* x,
                                          const int8_t* weights, int32_t step, int32_t n,
                                          int32_t pixels) {
@@ -133,7 +123,6 @@ TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, con
     sums[p / 2 * TVMRT_MICRO_CHUNK + p % 2] = sum;
   }
 }
-#endif
 
 TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
                                               const tvmrt_micro_data* data, int32_t* sums,

@@ -13,42 +13,21 @@
 
 #include "partial_rows.h"
 
-/*! \brief Widen one quad of channels of neighbouring pixels. */
-TVMRT_INLINE void tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_t x_stride,
-                                           int32_t columns, int is_signed) {
-  for (; columns > 0; columns--, to += 4, x += x_stride) tvmrt_micro_widen(to, x, is_signed);
-}
-
-/*! \brief Widen the last, fewer than four channels of neighbouring pixels. */
-static inline void tvmrt_micro_copy_tail(int16_t* to, const uint8_t* x, int32_t x_stride,
-                                         int32_t columns, int32_t channels, int is_signed) {
-  for (; columns > 0; columns--, to += 4, x += x_stride) {
-    uint8_t four[4] = {0, 0, 0, 0};
-    for (int32_t i = 0; i < channels; i++) four[i] = x[i];
-    tvmrt_micro_widen(to, four, is_signed);
-  }
-}
-
 /*! \brief Copy an input row into the line buffer; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_line_buffer* const line_buffer = &s->layout.line_buffer;
-  const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
-  const tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
-  const uint8_t* x = from.x;
+  const uint8_t zero = (uint8_t)c->x_zero,
+                padding[TVMRT_MICRO_INT16 ? 8 : 4] = {zero, zero, zero, zero};
+  const tvmrt_micro_quad_layout at = {4, 2, 1};
+  tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
   int16_t* to =
       (int16_t*)d->line_buffer + (tvmrt_micro_line_offset(s, slot) + tvmrt_micro_padding(s)) * 4;
   for (int32_t channel = 0; channel < s->in_c;
-       channel += 4, x += from.channels, to += 4 * line_buffer->plane) {
-    if (channel + 4 > s->in_c) {
-      tvmrt_micro_copy_tail(to, x, from.pixel, line_buffer->inside, s->in_c - channel, c->x_signed);
-    } else if (c->x_signed) {
-      tvmrt_micro_copy_columns(to, x, from.pixel, line_buffer->inside, 1);
-    } else {
-      tvmrt_micro_copy_columns(to, x, from.pixel, line_buffer->inside, 0);
-    }
+       channel += 4, from.x += from.channels, to += 4 * line_buffer->plane) {
+    tvmrt_micro_copy_quad(c, to, at, from, line_buffer->inside, s->in_c - channel);
   }
 }
 

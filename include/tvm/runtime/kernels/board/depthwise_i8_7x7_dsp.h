@@ -36,76 +36,45 @@ TVMRT_INLINE int32_t* tvmrt_micro_wide_record(const tvmrt_micro_layer* d) {
   return d->sums + (d->conv->shape.out[1] + 3) / 4 * 16;
 }
 
-/*! \brief Source and destination of columns of four channels. */
-typedef struct tvmrt_micro_wide_columns {
-  const uint8_t* x;
-  int32_t step; /* bytes from one pixel to the next; 0 in padding */
-  int16_t* to;
-  int32_t plane;
-} tvmrt_micro_wide_columns;
-
-/*! \brief Copy n columns of some channels, at most four. */
-TVMRT_NOINLINE void tvmrt_micro_wide_some(tvmrt_micro_wide_columns* at, int32_t n, int32_t channels,
-                                          int is_signed) {
-  const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
-  const int32_t plane = at->plane;
-  for (; n > 0; n--, at->to++, at->x += at->step) {
-    const uint8_t *x = at->x, *const end = x + channels;
-    int16_t* to = at->to;
-    do {
-      *to = (int16_t)((*x++ ^ flip) - flip);
-      to += plane;
-    } while (x != end);
-  }
-}
-
 #if TVMRT_MICRO_ASM
 /* Copy two columns of four channels; widening yields channels 0 and 2, then 1 and 3. */
-#define TVMRT_MICRO_WIDE_COPY(WIDEN)                                                       \
-  __asm volatile(                                                                          \
-      "1:\nldr %[e], [%[x]]\nldr %[f], [%[x], %[step]]\n"                                  \
-      "add %[x], %[x], %[step], lsl #1\n" WIDEN " %[g], %[e], ror #8\n" WIDEN              \
-      " %[e], %[e]\n" WIDEN " %[h], %[f], ror #8\n" WIDEN                                  \
-      " %[f], %[f]\n"                                                                      \
-      "pkhbt %[t], %[e], %[f], lsl #16\npkhtb %[f], %[f], %[e], asr #16\n"                 \
-      "str %[f], [%[to], %[plane], lsl #1]\nstr %[t], [%[to]]\n"                           \
-      "pkhbt %[t], %[g], %[h], lsl #16\npkhtb %[h], %[h], %[g], asr #16\n"                 \
-      "str %[t], [%[to], %[plane]]\nstr %[h], [%[to], %[planes]]\n"                        \
-      "adds %[to], %[to], #4\nsubs %[n], %[n], #2\nbgt 1b\n"                               \
-      : [e] "=&r"(e), [f] "=&r"(f), [g] "=&r"(g), [h] "=&r"(h), [t] "=&r"(t), [x] "+r"(x), \
-        [to] "+r"(to), [n] "+r"(pairs)                                                     \
-      : [step] "r"(at->step), [plane] "r"(2 * at->plane), [planes] "r"(6 * at->plane)      \
+#define TVMRT_MICRO_WIDE_COPY(WIDEN)                                                            \
+  __asm volatile(                                                                               \
+      "1:\nldr %[e], [%[x]]\nldr %[f], [%[x], %[step]]\n"                                       \
+      "add %[x], %[x], %[step], lsl #1\n" WIDEN " %[g], %[e], ror #8\n" WIDEN                   \
+      " %[e], %[e]\n" WIDEN " %[h], %[f], ror #8\n" WIDEN                                       \
+      " %[f], %[f]\n"                                                                           \
+      "pkhbt %[t], %[e], %[f], lsl #16\npkhtb %[f], %[f], %[e], asr #16\n"                      \
+      "str %[f], [%[to], %[plane], lsl #1]\nstr %[t], [%[to]]\n"                                \
+      "pkhbt %[t], %[g], %[h], lsl #16\npkhtb %[h], %[h], %[g], asr #16\n"                      \
+      "str %[t], [%[to], %[plane]]\nstr %[h], [%[to], %[planes]]\n"                             \
+      "adds %[to], %[to], #4\nsubs %[n], %[n], #2\nbgt 1b\n"                                    \
+      : [e] "=&r"(e), [f] "=&r"(f), [g] "=&r"(g), [h] "=&r"(h), [t] "=&r"(t), [x] "+r"(from.x), \
+        [to] "+r"(to), [n] "+r"(pairs)                                                          \
+      : [step] "r"(from.pixel), [plane] "r"(plane), [planes] "r"(planes)                        \
       : "cc", "memory")
-#endif
 
-/*! \brief Copy n columns of four channels; `odd`: the first one is the upper column of a word. */
-TVMRT_NOINLINE void tvmrt_micro_wide_copy(tvmrt_micro_wide_columns* at, int32_t n, int32_t odd,
-                                          int is_signed) {
-#if TVMRT_MICRO_ASM
+/*! \brief Copy n columns of four channels of bytes; `odd`: the first one is the upper column of a
+ * word. */
+TVMRT_NOINLINE void tvmrt_micro_wide_copy(const tvmrt_micro_conv_i8* c, int16_t* to,
+                                          tvmrt_micro_quad_layout at, tvmrt_micro_source from,
+                                          int32_t n, int32_t odd) {
+  const int32_t plane = 2 * at.second, planes = 3 * plane;
+  uint32_t e, f, g, h, t;
   if (odd && n > 0) {
-    tvmrt_micro_wide_some(at, 1, 4, is_signed);
+    tvmrt_micro_copy_quad(c, to++, at, from, 1, 4);
+    from.x += from.pixel;
     n--;
   }
   int32_t pairs = n & ~1;
-  if (pairs > 0) {
-    const uint8_t* x = at->x;
-    int16_t* to = at->to;
-    uint32_t e, f, g, h, t;
-    if (is_signed) {
-      TVMRT_MICRO_WIDE_COPY("sxtb16");
-    } else {
-      TVMRT_MICRO_WIDE_COPY("uxtb16");
-    }
-    at->x = x;
-    at->to = to;
+  if (pairs > 0 && c->x_signed) {
+    TVMRT_MICRO_WIDE_COPY("sxtb16");
+  } else if (pairs > 0) {
+    TVMRT_MICRO_WIDE_COPY("uxtb16");
   }
-  n &= 1;
-  if (n == 0) return;
-#else
-  (void)odd;
-#endif
-  tvmrt_micro_wide_some(at, n, 4, is_signed);
+  if (n & 1) tvmrt_micro_copy_quad(c, to, at, from, 1, 4);
 }
+#endif
 
 /*! \brief Copy an input row into the line buffer, between columns of padding; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, int32_t slot) {
@@ -114,16 +83,20 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, 
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_line_buffer* const line_buffer = &s->layout.line_buffer;
   const int32_t pad = tvmrt_micro_padding(s);
-  const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
+  const uint8_t zero = (uint8_t)c->x_zero,
+                padding[TVMRT_MICRO_INT16 ? 8 : 4] = {zero, zero, zero, zero};
   tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
+  const tvmrt_micro_quad_layout at = {1, line_buffer->plane, 2 * line_buffer->plane};
   int16_t* to = (int16_t*)d->line_buffer + tvmrt_micro_line_offset(s, slot) + pad;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * line_buffer->plane) {
-    const int32_t left = s->in_c - channel;
-    tvmrt_micro_wide_columns at = {from.x, from.pixel, to, line_buffer->plane};
-    if (left < 4) {
-      tvmrt_micro_wide_some(&at, line_buffer->inside, left, c->x_signed);
-    } else {
-      tvmrt_micro_wide_copy(&at, line_buffer->inside, pad & 1, c->x_signed);
+    const int32_t n = line_buffer->inside, left = s->in_c - channel;
+#if TVMRT_MICRO_ASM
+    if (left >= 4 && !TVMRT_MICRO_IS_INT16(c)) {
+      tvmrt_micro_wide_copy(c, to, at, from, n, pad & 1);
+    } else
+#endif
+    {
+      tvmrt_micro_copy_quad(c, to, at, from, n, left);
     }
     from.x += from.channels;
   }

@@ -19,7 +19,7 @@
 
 #include "partial_rows.h"
 
-/*! \brief Copy n bytes of activations as int8. */
+/*! \brief Copy n bytes of activations as int8 or int16. */
 TVMRT_INLINE void tvmrt_micro_mve_copy_int8(uint8_t* to, const uint8_t* from, int32_t step,
                                             int32_t n, uint8_t flip) {
 #if TVMRT_MICRO_CAN_MVE
@@ -42,11 +42,12 @@ TVMRT_NOINLINE void tvmrt_micro_mve_copy_row(const void* layer, int32_t image, i
   const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
   uint8_t padding[16];
   memset(padding, d->conv->x_zero, sizeof(padding));
-  const tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 16);
+  const int32_t size = TVMRT_MICRO_BYTES(d->conv);
+  const tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 16 / size);
   const uint8_t* x = from.x;
   uint8_t* to = (uint8_t*)d->line_buffer +
                 (tvmrt_micro_line_offset(s, slot) + tvmrt_micro_padding(s)) * pixel;
-  int32_t columns = s->layout.line_buffer.inside, n = s->in_c;
+  int32_t columns = s->layout.line_buffer.inside, n = s->in_c * size;
   if (from.pixel == n && n == pixel) { /* the row is contiguous */
     n *= columns;
     columns = 1;
@@ -63,6 +64,7 @@ typedef struct tvmrt_micro_mve_block {
   const int8_t* w;     /* of the first channel */
   const int32_t* taps; /* offsets of the window's elements */
   const int32_t* end;
+  int32_t size; /* bytes of an activation */
 } tvmrt_micro_mve_block;
 
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
@@ -73,6 +75,26 @@ typedef struct tvmrt_micro_mve_block {
   "vadd.i32 " EVEN                                                                         \
   ", q7\n"                                                                                 \
   "vadd.i32 " ODD ", q6\n"
+/* The same of int16. */
+#define TVMRT_MICRO_MVE_I16(X, W, EVEN, ODD)                                                     \
+  "vldrh.u16 q6, [%[" X "]]\nvmullb.s16 q7, q6, " W "\nvmullt.s16 q6, q6, " W "\nvadd.i32 " EVEN \
+  ", q7\nvadd.i32 " ODD ", q6\n"
+#define TVMRT_MICRO_MVE_8CH_I16(EVEN, ODD) \
+  TVMRT_MICRO_MVE_I16("t", "q4", EVEN, ODD) TVMRT_MICRO_MVE_I16("u", "q5", EVEN, ODD)
+#define TVMRT_MICRO_MVE_BLOCK(PRODUCTS) \
+  __asm volatile( \
+        "vld20.32 {q0, q1}, [%[bias]]\nvld21.32 {q0, q1}, [%[bias]]\nvmov q2, q0\nvmov q3, q1\n" \
+        "1:\nldrd %[t], %[u], [%[taps]], #8\nadd %[t], %[t], %[x]\nadd %[u], %[u], %[x]\n" \
+        "vldrb.s16 q4, [%[w]], #8\nvldrb.s16 q5, [%[w]], #8\n" \
+        PRODUCTS("q0, q0", "q1, q1") \
+        "cbz %[step], 2f\nadd %[t], %[t], %[step]\nadd %[u], %[u], %[step]\n" \
+        PRODUCTS("q2, q2", "q3, q3") "2:\ncmp %[taps], %[end]\nblo 1b\n" \
+        "vst20.32 {q0, q1}, [%[s]]\nvst21.32 {q0, q1}, [%[s]]\nadd %[t], %[s], %[chunk]\n" \
+        "vst20.32 {q2, q3}, [%[t]]\nvst21.32 {q2, q3}, [%[t]]\n" \
+        : [t] "=&l"(t), [u] "=&l"(u), [w] "+l"(w), [taps] "+r"(taps) \
+        : [bias] "r"(bias), [x] "r"(x), [step] "l"(b->step), [end] "r"(b->end), [s] "r"(sums), \
+          [chunk] "i"(4 * TVMRT_MICRO_CHUNK) \
+        : "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory")
 #endif
 
 /*!
@@ -83,31 +105,25 @@ typedef struct tvmrt_micro_mve_block {
 TVMRT_NOINLINE void tvmrt_micro_mve_8ch_block(int32_t* sums, const tvmrt_micro_mve_block* b,
                                               const int32_t* bias, int32_t channels) {
   const int8_t *x = b->x, *w = b->w;
-  for (; channels > 0; channels -= 8, sums += 8, bias += 8, x += 8) {
+  const int32_t size = TVMRT_MICRO_INT16 ? b->size : 1;
+  for (; channels > 0; channels -= 8, sums += 8, bias += 8, x += 8 * size) {
     const int32_t* taps = b->taps;
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
     int32_t t, u;
-    __asm volatile(
-        "vld20.32 {q0, q1}, [%[bias]]\nvld21.32 {q0, q1}, [%[bias]]\nvmov q2, q0\nvmov q3, q1\n"
-        "1:\nldrd %[t], %[u], [%[taps]], #8\nadd %[t], %[t], %[x]\nadd %[u], %[u], %[x]\n"
-        "vldrb.s16 q4, [%[w]], #8\nvldrb.s16 q5, [%[w]], #8\n"
-        TVMRT_MICRO_MVE_8CH("q0, q0", "q1, q1")
-        "cbz %[step], 2f\nadd %[t], %[t], %[step]\nadd %[u], %[u], %[step]\n"
-        TVMRT_MICRO_MVE_8CH("q2, q2", "q3, q3") "2:\ncmp %[taps], %[end]\nblo 1b\n"
-        "vst20.32 {q0, q1}, [%[s]]\nvst21.32 {q0, q1}, [%[s]]\nadd %[t], %[s], %[chunk]\n"
-        "vst20.32 {q2, q3}, [%[t]]\nvst21.32 {q2, q3}, [%[t]]\n"
-        : [t] "=&l"(t), [u] "=&l"(u), [w] "+l"(w), [taps] "+r"(taps)
-        : [bias] "r"(bias), [x] "r"(x), [step] "l"(b->step), [end] "r"(b->end), [s] "r"(sums),
-          [chunk] "i"(4 * TVMRT_MICRO_CHUNK)
-        : "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
+    if (size == 2) {
+      TVMRT_MICRO_MVE_BLOCK(TVMRT_MICRO_MVE_8CH_I16);
+    } else {
+      TVMRT_MICRO_MVE_BLOCK(TVMRT_MICRO_MVE_8CH);
+    }
 #else
     int32_t* const second = sums + TVMRT_MICRO_CHUNK;
+    const int type = size == 2 ? TVMRT_MICRO_X_INT16 : 1;
     for (int32_t i = 0; i < 8; i++) sums[i] = second[i] = bias[i];
     for (; taps < b->end; taps++, w += 8) {
-      const int8_t *const a = x + *taps, *const c = a + b->step;
+      const uint8_t *const a = (const uint8_t*)x + *taps, *const c = a + b->step;
       for (int32_t i = 0; i < 8; i++) {
-        sums[i] = TVMRT_WRAP_ADD(sums[i], a[i] * w[i]);
-        second[i] = TVMRT_WRAP_ADD(second[i], c[i] * w[i]);
+        TVMRT_WRAP_ADD_TO(sums[i], tvmrt_micro_activation(a, i, type) * w[i]);
+        TVMRT_WRAP_ADD_TO(second[i], tvmrt_micro_activation(c, i, type) * w[i]);
       }
     }
 #endif
@@ -139,6 +155,7 @@ static inline void tvmrt_micro_mve_8ch_row(const void* layer, int32_t row, int32
   int32_t sums[TVMRT_MICRO_ACCUMULATORS];
   tvmrt_micro_mve_block b;
   (void)rows;
+  b.size = TVMRT_MICRO_BYTES(d->conv);
   b.taps = d->sums;
   b.end = tvmrt_micro_mve_find_taps(s, d->sums, slot);
   for (int32_t first = 0; first < width; first += 2) {
@@ -147,7 +164,7 @@ static inline void tvmrt_micro_mve_8ch_row(const void* layer, int32_t row, int32
     for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
       const int32_t left = s->out_c - channel;
       const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
-      b.x = (const int8_t*)d->line_buffer + first * step + channel;
+      b.x = (const int8_t*)d->line_buffer + first * step + channel * b.size;
       b.w = (const int8_t*)d->data->weights + channel * (int32_t)(b.end - b.taps);
       tvmrt_micro_mve_8ch_block(sums, &b, d->data->bias + channel, channels);
       tvmrt_micro_finish(d->conv, d->data, sums, TVMRT_MICRO_CHUNK, row * width + first, pixels,

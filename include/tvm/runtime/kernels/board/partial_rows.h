@@ -88,7 +88,7 @@ typedef struct tvmrt_micro_source {
 /*!
  * \brief Source of row h of an image, counted from the first row of padding on.
  *
- * \param padding  [in] Bytes of a pixel of padding, as many as are read at a time.
+ * \param padding  [in] A pixel of padding, of as many channels as are read at a time.
  * \param channels [in] That number.
  */
 TVMRT_INLINE tvmrt_micro_source tvmrt_micro_find_source(const tvmrt_micro_layer* d, int32_t image,
@@ -99,9 +99,48 @@ TVMRT_INLINE tvmrt_micro_source tvmrt_micro_find_source(const tvmrt_micro_layer*
   if (from >= 0) {
     row.x = (const uint8_t*)d->data->x + from;
     row.pixel = d->conv->shape.x_stride;
-    row.channels = channels;
+    row.channels = channels * TVMRT_MICRO_BYTES(d->conv);
   }
   return row;
+}
+
+/*! \brief Columns of four channels in a line buffer of int16. */
+typedef struct tvmrt_micro_quad_layout {
+  int32_t step;          /*!< Elements from one pixel to the next. */
+  int32_t second, third; /*!< From the first channel to these; the fourth is at their sum. */
+} tvmrt_micro_quad_layout;
+
+/*! \brief Activation i of a pixel; `type` is x_signed, a constant. */
+TVMRT_INLINE int16_t tvmrt_micro_activation(const uint8_t* x, int32_t i, int type) {
+  if (type == TVMRT_MICRO_X_INT16) return ((const int16_t*)(const void*)x)[i];
+  return type == 0 ? x[i] : (int8_t)x[i];
+}
+
+/*! \brief Implementation of tvmrt_micro_copy_quad() for a type. */
+TVMRT_INLINE void tvmrt_micro_copy_some(int16_t* to, tvmrt_micro_quad_layout at,
+                                        tvmrt_micro_source from, int32_t n, int32_t channels,
+                                        int type) {
+  const int32_t b = channels > 1, c = channels > 2 ? 2 : 0, d = channels > 3 ? 3 : 0;
+  for (; n > 0; n--, to += at.step, from.x += from.pixel) {
+    to[0] = tvmrt_micro_activation(from.x, 0, type);
+    to[at.second] = tvmrt_micro_activation(from.x, b, type);
+    to[at.third] = tvmrt_micro_activation(from.x, c, type);
+    to[at.second + at.third] = tvmrt_micro_activation(from.x, d, type);
+  }
+}
+
+/*! \brief Copy n pixels of a row, with four channels or fewer, whose places past them may have
+ * any value. */
+TVMRT_NOINLINE void tvmrt_micro_copy_quad(const tvmrt_micro_conv_i8* c, int16_t* to,
+                                          tvmrt_micro_quad_layout at, tvmrt_micro_source from,
+                                          int32_t n, int32_t channels) {
+  if (TVMRT_MICRO_IS_INT16(c)) {
+    tvmrt_micro_copy_some(to, at, from, n, channels, TVMRT_MICRO_X_INT16);
+  } else if (c->x_signed) {
+    tvmrt_micro_copy_some(to, at, from, n, channels, 1);
+  } else {
+    tvmrt_micro_copy_some(to, at, from, n, channels, 0);
+  }
 }
 
 /*! \brief Implementation of a depthwise kernel. */

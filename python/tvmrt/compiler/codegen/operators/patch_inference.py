@@ -16,7 +16,7 @@ from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, RowLa
 
 from ..lowering_protocols import RowCosts
 
-CONVOLUTIONS = ("conv", "qconv")
+CONVOLUTIONS = ("conv", "qconv", "qconv_int16")
 POOLS = ("max_pool", "avg_pool", "lp_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first")
 
 

@@ -42,6 +42,7 @@ class LayerI8:
     x_signed: bool = False
     x_zero: int = 0
     threads: int = 0
+    x_bytes: int = 1  # of an activation; 2: int16, on boards
 
     @classmethod
     def matmul(

@@ -35,6 +35,7 @@ from .boards.channel_groups import (
     ChannelGroups,
     divide_channels,
     group_outputs,
+    kernel_shape,
     pack_groups,
     pad_scales,
     print_groups,
@@ -42,7 +43,7 @@ from .boards.channel_groups import (
 from .boards.dequantize_epilogue import print_dequantize_epilogue
 from .boards.int8 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
-from .boards.layer_i8 import MicroLayerI8, micro_shape
+from .boards.layer_i8 import MicroLayerI8
 from .boards.requant_multipliers import RequantTable, requant_table
 from .boards.residual_epilogue import HARD_FLOAT_FLAGS, print_residual_epilogue
 from .choose_i8 import choose, choose_variant
@@ -58,16 +59,8 @@ from .quantized_epilogue import emit_rows
 from .requantize_i8 import RequantizationI8, requantization_of
 from .tiles_i8 import FORMATS, SHARED, WeightFormat, define_weight_format
 
-_DATA = (
-    "x",
-    "weights",
-    "bias",
-    "multipliers",
-    "shift",
-    "y",
-    "epilogue",
-    "ctx",
-)  # of tvmrt_micro_data
+# Members of tvmrt_micro_data.
+_DATA = ("x", "weights", "bias", "multipliers", "shift", "y", "epilogue", "ctx")
 
 
 def threads_for(target: Target, macs: SymInt, grouped: bool = False) -> int:
@@ -137,6 +130,7 @@ class IntegerMatMulLowering(BoardLowering):
         x = self.node.inputs[0]
         return {
             "x_signed": x.dtype.is_signed,
+            "x_bytes": x.dtype.itemsize,
             "x_zero": self.node.attrs["x_zero"],
             "threads": self.threads,
         }
@@ -220,9 +214,9 @@ class IntegerMatMulLowering(BoardLowering):
         if not BOARD_KERNELS.of(self.target):
             return None
         layer, groups = self.layer(step), self.channel_groups(step)
-        one = layer if groups is None else groups.layer
-        shape = micro_shape(one, self.scale if self.requantizes_in_kernel else None, by_rows)
-        if shape is None or (groups and shape.of_run):
+        scale = self.scale if self.requantizes_in_kernel else None
+        shape = kernel_shape(layer, groups, scale, by_rows)
+        if shape is None:
             return None
         whole = MicroLayerI8(shape, layer, self.weights(), self.w_zero, self.bias)
         return whole if groups is None else groups.split(whole)
@@ -253,6 +247,8 @@ class IntegerMatMulLowering(BoardLowering):
         define_weight_format(f, self.target)
         if DUAL_ISSUE.of(self.target):
             f.macro("TVMRT_MICRO_DUAL_ISSUE", "1")
+        if layer.shape.x_bytes == 2:
+            f.macro("TVMRT_MICRO_INT16", "1")
         f.include(kernel.header)
         packed = pack_groups(kernel, layer)
         fields = {
@@ -424,13 +420,19 @@ class IntegerMatMulLowering(BoardLowering):
             return "tvmrt_i8_rows_int32", "NULL"
         if not self.group.after and to == "float32":
             return "tvmrt_i8_rows_float", f.constant("scale", scale)
+        if not self.group.after and to == "int16":
+            f.include("board/requantize_i16.h")
+            multipliers = f.constant("multipliers", np.ldexp(scale, 32).astype(np.int32))
+            low, high, _ = self._bounds()
+            f.line(f"const tvmrt_micro_i16_range range = {{{multipliers}, {low}, {high}}};")
+            return "tvmrt_micro_i16_rows", "&range"
         # at most the accumulators' lanes, so that ISA levels with equal ones share the function
         lanes, accumulator_lanes = self.target.lanes, FORMATS[self.target.int8].lanes
         lanes = min(lanes, accumulator_lanes) if accumulator_lanes > 1 else lanes
         return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
 
 
-@lowers("qconv")
+@lowers("qconv", "qconv_int16")
 class QConvLowering(IntegerMatMulLowering):
     """Direct convolution by tiles, dense, grouped or depthwise; channels last."""
 
@@ -458,7 +460,7 @@ class QConvLowering(IntegerMatMulLowering):
         return LayerI8(window, x.shape[1], y.shape[1], attrs["groups"], **self.common())
 
 
-@lowers("qmatmul")
+@lowers("qmatmul", "qmatmul_int16")
 class QMatMulLowering(IntegerMatMulLowering):
     """A matmul is a 1 x 1 convolution whose pixels are the rows."""
 

@@ -15,7 +15,8 @@ from ...c.writer import FunctionWriter
 from ...geometry import Window
 from ..layer_i8 import LayerI8
 from .kernel import MicroKernel, MicroWeights
-from .layer_i8 import MicroLayerI8
+from .layer_i8 import MicroLayerI8, micro_shape
+from .shape import MicroShape
 
 QUAD = 4  # channels that kernels compute together
 
@@ -40,7 +41,8 @@ class ChannelGroups:
         """Bytes of the copy, in whole words."""
         if not self.copies_input:
             return 0
-        return round_up(self.layer.window.batch * prod(self.layer.window.in_) * self.layer.in_c, 4)
+        pixels = self.layer.window.batch * prod(self.layer.window.in_)
+        return round_up(pixels * self.layer.in_c * self.layer.x_bytes, 4)
 
     def members(self) -> dict[str, object]:
         """Return the members of the ``tvmrt_micro_groups`` that do not depend on constants."""
@@ -50,7 +52,8 @@ class ChannelGroups:
             "images": whole.batch if self.copies_input else 0,
             "in": whole.in_[1:], "first": tuple(first[1:]),
             "bytes": self.copied_bytes if one.in_ != whole.in_ else 0,
-            "x_stride": whole.x_stride, "in_c": self.layer.in_c // self.copies,
+            "x_stride": whole.x_stride * self.layer.x_bytes,
+            "in_c": self.layer.in_c // self.copies * self.layer.x_bytes,
             "copies": self.copies,
         }  # fmt: skip
 
@@ -101,6 +104,14 @@ def divide_channels(layer: LayerI8, helium: bool) -> ChannelGroups | None:
     wide = replace(window, kernel=(*window.kernel[:2], columns), x_stride=one.in_c)
     copied = with_padding(wide)
     return ChannelGroups(replace(one, window=copied), count, window, 1, True)
+
+
+def kernel_shape(
+    layer: LayerI8, groups: ChannelGroups | None, scale: np.ndarray | None, by_rows: bool = False
+) -> MicroShape | None:
+    """Return the shape of a layer, or of one of its groups, or None, see ``micro_shape``."""
+    shape = micro_shape(layer if groups is None else groups.layer, scale, by_rows)
+    return None if shape is None or (groups and shape.of_run) else shape
 
 
 def whole_columns(window: Window, channels: int, unit: int) -> int:

@@ -55,7 +55,7 @@ class MicroKernel(Generic[Layer]):
     ----------
     header
         File in ``include/tvm/runtime/kernels``, or in that folder of a plug-in's ``headers``; of
-        integer kernels with ``_i8`` in its name.
+        integer kernels with ``_i8`` or ``_i16`` in its name.
     name
         Prefix of the C functions: ``NAME_run`` takes the layer's struct and its data; ``NAME_rows``
         of a depthwise kernel computes some rows of a layer (``board/partial_rows.h``).
@@ -78,6 +78,8 @@ class MicroKernel(Generic[Layer]):
     may_overwrite_input
         Whether the output may have the memory of the input: a pointwise kernel then reads a whole
         pixel, and a depthwise kernel its line buffer, before it writes there.
+    x_bytes
+        Sizes of the elements of the input that an integer kernel reads: 1, or 2 for int16.
     panel
         Channels per block if weights are packed as plain [block][element][channel]; else 0.
     """
@@ -92,6 +94,7 @@ class MicroKernel(Generic[Layer]):
     unit: int = 1
     may_overwrite_input: bool = True
     panel: int = 0
+    x_bytes: tuple[int, ...] = (1,)
     extra_arguments: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
     def call(self, layer: Layer, address: str, data: str = "&data") -> str:
@@ -148,6 +151,7 @@ class KernelRegistry(Mapping[str, MicroKernel[Layer]]):
             each
             for each in (*self.values(), *self.of_plugins())
             if each.required_features <= board and (each.cost or not by_rows)
+            if layer.shape.x_bytes in each.x_bytes
         )
         ordered = sorted(fit, key=lambda kernel: (not kernel.required_features, kernel.cost))
         return next(each for each in ordered if all(map(each.supports, layer.parts)))

@@ -20,6 +20,7 @@ STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 MAX_GROWTH = 6  # more pixels at once may enlarge scratch by a sixth of the layer's tensors
 # Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
+X_INT16 = "TVMRT_MICRO_X_INT16"  # value of x_signed
 # Constants in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
 FULL_RANGE = {
     (True, -128, 127): "TVMRT_MICRO_FULL_INT8",
@@ -109,7 +110,7 @@ class MicroLayerI8:
         return {
             "shape": self.shape.members(kernel.scratch(self)),
             "x_zero": self.layer.x_zero,
-            "x_signed": int(self.layer.x_signed),
+            "x_signed": X_INT16 if self.shape.x_bytes == 2 else int(self.layer.x_signed),
             "y_bytes": y_bytes,
             "range": micro_range(*bounds, fixed_point_only, twice),
         }
@@ -131,7 +132,7 @@ def micro_shape(
     window = layer.window
     if window.has_one_column and not (by_rows or layer.depthwise):
         window = window.in_longest_rows()
-    shape = MicroShape(window, layer.in_c, layer.out_c, layer.depthwise)
+    shape = MicroShape(window, layer.in_c, layer.out_c, layer.depthwise, layer.x_bytes)
     return shape if shape.is_supported else None
 
 

@@ -27,6 +27,7 @@ class MicroShape:
     in_c: int
     out_c: int
     depthwise: bool
+    x_bytes: int = 1  # of an activation of an integer layer
 
     in_, out, pad = _pair("in_"), _pair("out"), _pair("pad")
     kernel, stride, dilation = _pair("kernel"), _pair("stride"), _pair("dilation")
@@ -108,7 +109,7 @@ class MicroShape:
             **{name: f"{{{as_int16(h)}, {as_int16(w)}}}" for name, (h, w) in pairs.items()},
             "in_c": self.in_c,
             "out_c": self.out_c,
-            "x_stride": self.window.x_stride,
+            "x_stride": self.window.x_stride * self.x_bytes,
             "y_stride": self.window.y_stride,
             "scratch": scratch.bytes,
             "layout": union,

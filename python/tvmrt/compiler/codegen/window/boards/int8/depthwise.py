@@ -23,4 +23,5 @@ KERNEL = MicroKernel(
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
     scratch=lambda layer: row_line_buffer(layer.shape, 2),
+    x_bytes=(1, 2),
 )

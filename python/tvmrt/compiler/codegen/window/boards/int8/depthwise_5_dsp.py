@@ -1,4 +1,4 @@
-"""Depthwise layers whose kernels have 4 or 5 columns, in pairs of columns."""
+"""Depthwise layers whose kernels have 4 or 5 columns, of int16 also 3, in pairs of columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ END = 3  # words after the record of kernel rows, TVMRT_MICRO_WIDE_END
 
 
 def dsp_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
-    """Return the kernel for rows of ``taps`` weights, the last of which may be 0."""
+    """Return the kernel for rows of ``taps`` weights, of which the last ones may be 0."""
 
     def columns(layer: MicroLayerI8) -> SymInt:
         """Return the buffered columns of a row, for four windows at a time."""
@@ -23,7 +23,9 @@ def dsp_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
 
     def supports(layer: MicroLayerI8) -> bool:
         shape = layer.shape
-        if not shape.depthwise or shape.kernel[1] not in (taps - 1, taps):
+        # int16 rows of three columns have no tile of their own
+        narrowest = 3 if taps == 5 and shape.x_bytes == 2 else taps - 1
+        if not shape.depthwise or not narrowest <= shape.kernel[1] <= taps:
             return False
         if shape.dilation[1] != 1 or shape.stride[1] not in (1, 2):
             return False
@@ -59,6 +61,7 @@ def dsp_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
         pack=pack,
         scratch=scratch,
         required_features=frozenset({"dsp"}),
+        x_bytes=(1, 2),
     )
 
 

@@ -24,7 +24,7 @@ def pairs(layer: MicroLayerI8) -> np.ndarray:
 def supports(layer: MicroLayerI8) -> bool:
     if not layer.shape.depthwise or not layer.fits_int8:
         return False
-    return bool(np.abs(pairs(layer)).sum(axis=2).max() * 128 < 1 << 15)
+    return layer.shape.x_bytes == 2 or bool(np.abs(pairs(layer)).sum(axis=2).max() * 128 < 1 << 15)
 
 
 def pack(layer: MicroLayerI8) -> MicroWeights:
@@ -39,7 +39,7 @@ def pack(layer: MicroLayerI8) -> MicroWeights:
 def scratch(layer: MicroLayerI8) -> LineBuffer:
     shape = layer.shape
     rows, columns = shape.line_buffer_rows, shape.line_buffer_columns
-    pixel = round_up(shape.in_c, CHANNELS)
+    pixel = round_up(shape.in_c, CHANNELS) * shape.x_bytes
     offsets = round_up(shape.elements, 2) * 4
     return LineBuffer(rows, columns, pixel, offsets + rows * columns * pixel)
 
@@ -52,4 +52,5 @@ KERNEL = MicroKernel(
     pack=pack,
     scratch=scratch,
     required_features=frozenset({"mve"}),
+    x_bytes=(1, 2),
 )
