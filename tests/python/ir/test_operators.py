@@ -34,11 +34,11 @@ def test_contract_violations_are_reported(op):
         assert mutant.names in str(caught.value), f"{op}: {mutant.id}"
 
 
-@pytest.mark.parametrize("op", OWN)
-def test_every_operator_has_a_contract(op):
-    contract = OPS[op].contract
-    assert isinstance(contract, Contract)
-    assert contract.results or op in BY_RECORD
+def test_every_operator_has_a_contract():
+    for op in OWN:
+        contract = OPS[op].contract
+        assert isinstance(contract, Contract), op
+        assert contract.results or op in BY_RECORD, op
 
 
 MISFITS = {
@@ -161,10 +161,8 @@ def test_huge_constants_stay_nodes():
     assert [n.op for n in graph.nodes] == ["expand"]
 
 
-@pytest.mark.parametrize(
-    "base, exponent, power",
-    [(2, 10, 1024), (-2, 3, -8), (3, -1, 0), (-1, -3, -1), (1, -5, 1), (0, 0, 1)],
-)
-def test_power_of_integers(base, exponent, power):
-    (value,) = get_op("pow").evaluate([np.array(base), np.array(exponent)], {})
-    assert value == power
+def test_power_of_integers():
+    rows = [(2, 10, 1024), (-2, 3, -8), (3, -1, 0), (-1, -3, -1), (1, -5, 1), (0, 0, 1)]
+    for base, exponent, power in rows:
+        (value,) = get_op("pow").evaluate([np.array(base), np.array(exponent)], {})
+        assert value == power
