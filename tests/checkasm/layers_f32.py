@@ -78,7 +78,8 @@ def add_transposed(layers: Layers, number: int, kind: TileKind) -> None:
     random, machine = layers.random, layers.target
     s = random.transposed(number)
     divides = s.kernel[2] % s.stride[2] == 0 and s.dilation[2] == 1
-    is_joined = divides and s.groups == 1 and s.slices[1] == 0 and random.chance(0.7)
+    joins = divides and s.groups == 1 and s.slices[1] == 0 and machine.lanes > 1
+    is_joined = joins and random.chance(0.7)
     phases = s.stride[2] if is_joined else 1
     layer = LayerF32.transposed(window_of(s), *s.channels, s.groups, kind, phases)
     tiles = tiles_of(layers, machine, tile_sizes(layer, machine), random.chance(0.5))

@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,10 @@ ELSEWHERE = {
     "board/forest.h": "plugins",
     "board/dequantize_i8.h": "tests/python/firmware",
     "board/residual_add_i8.h": "test_fixed_point_add_i8.py",
+    "board/channel_groups_i8.h": "tests/python/firmware",
+    "board/conv_i16.h": "plugins/tflite/tests/test_tflite_conv_int16.py",
+    "board/conv_i16_mve.h": "plugins/tflite/tests/test_tflite_conv_int16.py",
+    "board/requantize_i16.h": "plugins/tflite/tests/test_tflite_conv_int16.py",
     "tile/widen_narrow_i8.h": "test_fused_requant_add.py",
 }
 
@@ -251,9 +256,10 @@ ELSEWHERE = {
 def sources(folder: Path) -> Iterator[Path]:
     """Return the generated files of all programs."""
     levels = [f"{family}:{level.name}" for family in ("x86-64", *QEMU) for level in LEVELS[family]]
-    for level in [*levels, "wasm32", "board:host", "board:cortex-m55", "board:rv32imac_zve32x"]:
-        made = folder / level.replace(":", "-")
-        generate(level, made, 0.5, seed="1")
+    levels += ["wasm32", "board:host", "board:cortex-m55", "board:rv32imac_zve32x"]
+    for level, seed in product(levels, "12"):  # some tiles are drawn seldom
+        made = folder / f"{level.replace(':', '-')}-{seed}"
+        generate(level, made, 1, seed)
         yield from sorted(made.glob("layers*.c"))
 
 
