@@ -189,28 +189,39 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
         [x] "+r"(x), [s] "+r"(sums)                                                            \
       : [w0] "r"(w0), [w1] "r"(w1), [w2] "r"(w2), [w3] "r"(w3), [w4] "r"(w4), [kept] "m"(kept) \
       : "cc", "memory")
-#define TVMRT_MICRO_3X3_COLUMN(...)                                                        \
-  __asm volatile(TVMRT_MICRO_3X3_ONE_COLUMN(__VA_ARGS__)                                   \
-                 : [a] "=&r"(a), [b] "=&r"(b), [p] "=&r"(p), [q] "=&r"(q), [x] "+r"(x)     \
-                 : [d] "r"(bias), [s] "r"(sums), [w0] "r"(w0), [w1] "r"(w1), [w2] "r"(w2), \
-                   [w3] "r"(w3), [w4] "r"(w4)                                              \
+#define TVMRT_MICRO_3X3_COLUMN(...)                                                     \
+  __asm volatile(TVMRT_MICRO_3X3_ONE_COLUMN(__VA_ARGS__)                                \
+                 : [a] "=&r"(a), [b] "=&r"(b), [p] "=&r"(p), [q] "=&r"(q), [x] "+r"(x)  \
+                 : [d] "r"(d), [s] "r"(sums), [w0] "r"(w0), [w1] "r"(w1), [w2] "r"(w2), \
+                   [w3] "r"(w3), [w4] "r"(w4)                                           \
                  : "memory")
+#define TVMRT_MICRO_3X3_LAST                    \
+  if (newer) {                                  \
+    TVMRT_MICRO_3X3_COLUMN("smlad", "b", "t");  \
+  } else {                                      \
+    TVMRT_MICRO_3X3_COLUMN("smladx", "t", "b"); \
+  }
 
 TVMRT_INLINE void tvmrt_micro_3x3_accumulators(int32_t* sums, int32_t bias, const int8_t* x,
                                                const int8_t* end, const int16_t* w, int32_t rows,
                                                int32_t newer) {
-  uint32_t a, b, p, q, w0, w1, w2, w3, w4;
+  uint32_t a, b, d = (uint32_t)bias, p, q, w0, w1, w2, w3, w4;
   memcpy(&w0, TVMRT_ALIGNED(w, 4), 4);
   memcpy(&w1, TVMRT_ALIGNED(w + 2, 4), 4);
   memcpy(&w2, TVMRT_ALIGNED(w + 4, 4), 4);
   memcpy(&w3, TVMRT_ALIGNED(w + 6, 4), 4);
   memcpy(&w4, TVMRT_ALIGNED(w + 8, 4), 4);
-#ifndef __clang__ /* it finds no registers for so many operands */
-  uint32_t c, d = (uint32_t)bias;
+#ifdef __clang__ /* it finds no registers for the operands of the loops over pairs of columns */
+  for (; x < end; x += 4 - 4 * rows, sums += 8) { /* the assembly adds 8 to x */
+    TVMRT_MICRO_3X3_LAST
+  }
+#else
+  const int32_t odd = (int32_t)(end - x) & (12 - 4 * rows); /* bytes of a last column */
+  uint32_t c;
   const struct {
     int32_t bias;
     const int8_t* end;
-  } kept = {bias, end - ((end - x) & (12 - 4 * rows))};
+  } kept = {bias, end - odd};
   if (x == kept.end) {
     /* one column */
   } else if (rows == 2 && newer) {
@@ -222,14 +233,10 @@ TVMRT_INLINE void tvmrt_micro_3x3_accumulators(int32_t* sums, int32_t bias, cons
   } else {
     TVMRT_MICRO_3X3_RUN(TVMRT_MICRO_3X3_LOOP_ONE("smladx", "t", "b"));
   }
-#endif
-  for (; x < end; x += 4 - 4 * rows, sums += 8) { /* the assembly adds 8 to x */
-    if (newer) {
-      TVMRT_MICRO_3X3_COLUMN("smlad", "b", "t");
-    } else {
-      TVMRT_MICRO_3X3_COLUMN("smladx", "t", "b");
-    }
+  if (odd) {
+    TVMRT_MICRO_3X3_LAST
   }
+#endif
 }
 #else
 TVMRT_INLINE void tvmrt_micro_3x3_accumulators(int32_t* sums, int32_t bias, const int8_t* x,
