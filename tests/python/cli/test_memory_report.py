@@ -140,7 +140,10 @@ def test_compile_prints_ram_flash_and_stack(tvmrt, digits, tmp_path):
     assert "lower bound of any placement" in rows["RAM"]
     assert "in flash" in rows["weights"]
     assert COMPILER in rows["code"]
-    assert rows["plan"].endswith(" B, the fastest and smallest without repeated work; no option")
+    plans = [line.split() for line in report.stdout.splitlines() if line.startswith("plan ")]
+    assert plans[0][1] == "default"
+    assert plans[0][-2:] == ["no", "option"]
+    assert all(words[-2] == "--ram" for words in plans[1:])
     assert rows["flash"].endswith(" without the C library")
     assert "tvmgen_default_run" in rows["stack"]
 

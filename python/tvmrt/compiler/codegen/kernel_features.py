@@ -99,6 +99,11 @@ BOARD_KERNELS = Feature(
     "kernels of microcontrollers (kernels/board), layers by rows, functions of rows",
     lambda target: target.board is not None,
 )
+INT16_KERNELS = Feature(
+    "",
+    "products of int16 activations (kernels/board/conv_i16.h)",
+    lambda target: target.board is not None and "rvv" not in target.board,
+)
 HELIUM = Feature(
     "",
     "vectors of Cortex-M (Helium), for which GCC must not count the loops of a file",
@@ -117,7 +122,7 @@ DUAL_ISSUE = Feature(
 
 FEATURES = (
     RUNTIME, HOST_INSTRUCTIONS, NCHW_CONVOLUTIONS, SHARED_TAIL, PREFETCH,
-    MULTI_VECTOR_LOOPS, INLINE_FLOATS, ANY_ORDER, BOARD_KERNELS, HELIUM, PIXELS_IN_THREES,
+    MULTI_VECTOR_LOOPS, INLINE_FLOATS, ANY_ORDER, BOARD_KERNELS, INT16_KERNELS, HELIUM, PIXELS_IN_THREES,
     DUAL_ISSUE,
 )  # fmt: skip
 

@@ -14,9 +14,8 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I16_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I16_H_
 
-#include "tiles_2x2_dsp.h"
-
 #ifndef TVMRT_MICRO_I16_GROUP
+#include "tiles_2x2_dsp.h"
 #define TVMRT_MICRO_I16_GROUP 4
 #define TVMRT_MICRO_I16_TILE(pixels, ...) \
   ((pixels) == 2 ? tvmrt_micro_tile_2(__VA_ARGS__) : tvmrt_micro_tile_1(__VA_ARGS__))

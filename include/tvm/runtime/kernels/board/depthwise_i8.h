@@ -11,7 +11,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_
 
-#include "partial_rows.h"
+#include "copy_quad.h"
 
 /*! \brief Copy an input row into the line buffer; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32_t slot) {
@@ -19,8 +19,7 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_line_buffer* const line_buffer = &s->layout.line_buffer;
-  const uint8_t zero = (uint8_t)c->x_zero,
-                padding[TVMRT_MICRO_INT16 ? 8 : 4] = {zero, zero, zero, zero};
+  const uint8_t zero = (uint8_t)c->x_zero, padding[8] = {zero, zero, zero, zero};
   const tvmrt_micro_quad_layout at = {4, 2, 1};
   tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
   int16_t* to =

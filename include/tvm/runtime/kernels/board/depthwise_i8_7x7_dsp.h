@@ -21,6 +21,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_7X7_DSP_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_7X7_DSP_H_
 
+#include "copy_quad.h"
 #include "requantize_i8_4ch_dsp.h"
 
 /*! \brief Words of weights of a kernel row. */
@@ -83,8 +84,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, 
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_line_buffer* const line_buffer = &s->layout.line_buffer;
   const int32_t pad = tvmrt_micro_padding(s);
-  const uint8_t zero = (uint8_t)c->x_zero,
-                padding[TVMRT_MICRO_INT16 ? 8 : 4] = {zero, zero, zero, zero};
+  const uint8_t zero = (uint8_t)c->x_zero, padding[8] = {zero, zero, zero, zero};
   tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
   const tvmrt_micro_quad_layout at = {1, line_buffer->plane, 2 * line_buffer->plane};
   int16_t* to = (int16_t*)d->line_buffer + tvmrt_micro_line_offset(s, slot) + pad;

@@ -12,15 +12,13 @@
 
 #include "../scalar/compiler.h"
 
-/*! \brief Value of tvmrt_micro_conv_i8.x_signed of int16 activations, whose strides are in bytes.
- * Files without TVMRT_MICRO_INT16 contain no code for them. */
+/*! \brief x_signed of int16 activations, whose strides are in bytes; only if TVMRT_MICRO_INT16. */
 enum { TVMRT_MICRO_X_INT16 = 2 };
 #ifndef TVMRT_MICRO_INT16
 #define TVMRT_MICRO_INT16 0
 #endif
 #define TVMRT_MICRO_IS_INT16(c) (TVMRT_MICRO_INT16 && (c)->x_signed == TVMRT_MICRO_X_INT16)
-/*! \brief Bytes of an activation. */
-#define TVMRT_MICRO_BYTES(c) (TVMRT_MICRO_IS_INT16(c) ? 2 : 1)
+#define TVMRT_MICRO_BYTES(c) (TVMRT_MICRO_IS_INT16(c) ? 2 : 1) /*!< Of an activation. */
 
 /*! \brief Copied windows of dense layers. */
 typedef struct tvmrt_micro_windows {

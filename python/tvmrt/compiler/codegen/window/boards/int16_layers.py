@@ -8,7 +8,7 @@ from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.traits import Trait
 
 from ...geometry import Window
-from ...kernel_features import BOARD_KERNELS, HELIUM
+from ...kernel_features import HELIUM, INT16_KERNELS
 from ...target import Target
 from ..layer_i8 import LayerI8
 from .channel_groups import divide_channels, kernel_shape
@@ -16,7 +16,7 @@ from .channel_groups import divide_channels, kernel_shape
 
 def has_int16_kernel(node: Node, target: Target) -> bool:
     """Return whether the target has a kernel for a product of int16 with int8 weights."""
-    if not BOARD_KERNELS.of(target) or "rvv" in target.board:
+    if not INT16_KERNELS.of(target):
         return False
     x, w, y = node.inputs[0], node.inputs[1], node.output
     if node.has(Trait.CONVOLUTION):

@@ -15,7 +15,7 @@ END = 3  # words after the record of kernel rows, TVMRT_MICRO_WIDE_END
 
 
 def dsp_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
-    """Return the kernel for rows of ``taps`` weights, of which the last ones may be 0."""
+    """Return the kernel for rows of ``taps`` weights; the last ones may be 0."""
 
     def columns(layer: MicroLayerI8) -> SymInt:
         """Return the buffered columns of a row, for four windows at a time."""
