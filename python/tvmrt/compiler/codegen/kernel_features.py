@@ -101,7 +101,7 @@ BOARD_KERNELS = Feature(
 )
 INT16_KERNELS = Feature(
     "",
-    "products of int16 activations (kernels/board/conv_i16.h)",
+    "products of int16 activations with int8 weights in one pass",
     lambda target: target.board is not None and "rvv" not in target.board,
 )
 HELIUM = Feature(
