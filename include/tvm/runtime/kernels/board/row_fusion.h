@@ -73,6 +73,8 @@ TVMRT_NOINLINE void tvmrt_row_fusion_drop_rows(tvmrt_row_fusion_progress* at, in
     tvmrt_micro_copy(buffer, buffer + distance, left); /* by words, in ascending order */
   } else if (distance > 0) {
     for (int32_t i = 0; i < left; i++) buffer[i] = buffer[i + distance];
+  } else {
+    /* no row is dropped */
   }
 }
 
