@@ -75,7 +75,7 @@ typedef struct tvmrt_micro_mve_block {
   "vadd.i32 " EVEN                                                                         \
   ", q7\n"                                                                                 \
   "vadd.i32 " ODD ", q6\n"
-/* The same of int16. */
+/* As above, of int16. */
 #define TVMRT_MICRO_MVE_I16(X, W, EVEN, ODD)                                                     \
   "vldrh.u16 q6, [%[" X "]]\nvmullb.s16 q7, q6, " W "\nvmullt.s16 q6, q6, " W "\nvadd.i32 " EVEN \
   ", q7\nvadd.i32 " ODD ", q6\n"
