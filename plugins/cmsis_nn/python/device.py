@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.sdk.devices import Annotation, Context, Device, register
-from tvmrt.compiler.sdk.graph import CSource, Graph, Node, Packaged, Region, Vendor
+from tvmrt.compiler.sdk.graph import (
+    CSource,
+    Graph,
+    Node,
+    Packaged,
+    Region,
+    Vendor,
+    find_pattern,
+)
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.calls import HEAD, function
 from tvmrt.plugins.cmsis_nn.layers import Layer, layer_of
 from tvmrt.plugins.cmsis_nn.matching import find_row_layers
 from tvmrt.plugins.cmsis_nn.pattern_layers import pattern_layer
-from tvmrt.plugins.cmsis_nn.patterns import find_pattern
 
 CMSIS_NN = Vendor(
     variable="CMSIS_NN",

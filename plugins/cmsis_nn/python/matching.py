@@ -1,12 +1,11 @@
 """Match nodes of a graph that form a layer: a single node, a matmul with its requantisation, a
-softmax between conversions, or a pattern of patterns.py."""
+softmax between conversions, or a pattern (tvmrt.compiler.transform.patterns)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.sdk.graph import Graph, Node, Value, ValueUsers
-from tvmrt.plugins.cmsis_nn.patterns import find_pattern
+from tvmrt.compiler.sdk.graph import Graph, Node, Value, ValueUsers, find_pattern
 
 SINGLE_NODE_OPS = frozenset(
     {"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"}

@@ -1,10 +1,10 @@
-"""CMSIS-NN layers that consist of many nodes; see patterns.py."""
+"""CMSIS-NN layers that consist of many nodes; see tvmrt.compiler.transform.patterns."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.sdk.graph import Node, Value, valid_counts
+from tvmrt.compiler.sdk.graph import Node, PatternMatch, Value, valid_counts
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.layers import (
     INT8_MAX,
@@ -16,7 +16,6 @@ from tvmrt.plugins.cmsis_nn.layers import (
     softmax_by,
     window_of,
 )
-from tvmrt.plugins.cmsis_nn.patterns import PatternMatch
 from tvmrt.plugins.cmsis_nn.softmax_table import recover_multiplier
 
 POWER_SHIFT, PART_SHIFT = 12, 35  # shifts of a softmax's exponentials and quotients

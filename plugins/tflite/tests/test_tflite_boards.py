@@ -3,6 +3,7 @@ point."""
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from boards import BOARDS, run_network
-from tflite_case import FILES, feeds_for, litert_runs, ours
+from tflite_case import FILES, Net, feeds_for, litert_runs, ours
 
 import tvmrt
 
@@ -42,16 +43,69 @@ def test_a_board_without_an_fpu_computes_the_same_integers(board, name, rounding
     assert not re.search(r"\b(float|double)\b", code)
 
 
+def from_bench(name: str):
+    """Import a module of the benchmarks of boards."""
+    sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "bench" / "firmware"))
+    return importlib.import_module(name)
+
+
+def products() -> bytes:
+    """Return a network of batch matmuls of computed int8 operands: sizes around the units of
+    kernels, right operands as they are and transposed."""
+    net, kinds = Net(), []
+    for rows, depth, columns in ((1, 1, 1), (5, 8, 33), (32, 17, 7), (3, 130, 66), (2, 40, 4)):
+        kinds += [(rows, depth, columns, swapped) for swapped in (False, True)]
+    for i, (rows, depth, columns, swapped) in enumerate(kinds):
+        right = (columns, depth) if swapped else (depth, columns)
+        a = net.input((2, rows, depth), "int8", name=f"a{i}", scale=0.05, zero=3 * i - 9)
+        b = net.input((2, *right), "int8", name=f"b{i}", scale=0.03, zero=7 - 2 * i)
+        y = net.output((2, rows, columns), "int8", name=f"y{i}", scale=0.1 * depth, zero=i)
+        net.op("BATCH_MATMUL", [a, b], [y], options="BatchMatMulOptions", adjY=swapped)
+    return net.data()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
+def test_batch_matmul_has_the_bits_of_litert(board, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    data = products()
+    feeds = feeds_for(data)
+    options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
+    library = tvmrt.compile(data, target=board, **options)
+    inputs = {each.name: x for each, x in zip(library.summary.inputs, feeds)}
+    outcome = run_network(BOARDS[board], library, inputs, tmp_path)
+    code = "".join(path.read_text() for path in (tmp_path / "net").rglob("*_lib1.c"))
+    assert "tvmrt_micro_matmul_i8(" in code and "tvmrt_matmul_i8_dynamic(" not in code
+    (golden,) = litert_runs(data, [feeds])
+    for (name, found), expected in zip(outcome.outputs.items(), golden):
+        np.testing.assert_array_equal(found, expected, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
+def test_a_transformer_has_the_bits_of_litert(board, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    data = from_bench("tiny_networks").transformer()
+    feeds = feeds_for(data)
+    options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
+    library = tvmrt.compile(data, target=board, **options)
+    # without a tensor of 32-bit exponentials, eight times as large as the probabilities
+    assert library.summary.arena_bytes < 16 << 10
+    inputs = {each.name: x for each, x in zip(library.summary.inputs, feeds)}
+    (found,) = run_network(BOARDS[board], library, inputs, tmp_path).outputs.values()
+    code = "".join(path.read_text() for path in (tmp_path / "net").rglob("*_lib1.c"))
+    assert "tvmrt_softmax_i8_rows(" in code
+    ((golden,),) = litert_runs(data, [feeds])
+    np.testing.assert_array_equal(found, golden)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("board", ["cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_every_kind_of_convolution_has_the_bits_of_litert(board, dtype, tmp_path):
     pytest.importorskip("ai_edge_litert")
     machine = BOARDS[board]
-    sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "bench" / "firmware"))
-    import layer_costs
-
-    data = layer_costs.network(dtype)
+    data = from_bench("layer_costs").network(dtype)
     feeds = feeds_for(data)
     options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
     library = tvmrt.compile(data, target=board, **options)

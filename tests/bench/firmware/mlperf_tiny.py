@@ -52,7 +52,11 @@ TASKS = {
 
 # Rows. Training made channels of the official vww 0; a share of 0.28 takes about its 7.08 M
 # instructions on M4.
-ROWS = {**TASKS, "vww_dead": Task("vww with 28 % of the channels 0", "")}
+ROWS = {
+    **TASKS,
+    "vww_dead": Task("vww with 28 % of the channels 0", ""),
+    "transformer": Task("a block of 32 tokens of 64, 8 heads", ""),
+}
 
 # Column: board, and for a figure other than the board's own, wait states, clock and line.
 CYCLES = {

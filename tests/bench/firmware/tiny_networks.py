@@ -133,20 +133,84 @@ class Int8Network(Net):
         self.flatten(channels)
 
     def flatten(self, size: int) -> None:
+        self.reshape(1, size)
+
+    def reshape(self, *shape: int) -> None:
+        self._moved("RESHAPE", self.values[self.last].reshape(shape), shape)
+
+    def transpose(self, *order: int) -> None:
+        value = self.values[self.last].transpose(order)
+        self._moved("TRANSPOSE", value, order, options="TransposeOptions")
+
+    def _moved(self, name: str, value: np.ndarray, numbers: tuple[int, ...], **more: str) -> None:
+        """Add an operator that moves elements, with an operand of int32."""
         same = dict(zip(("scale", "zero"), self._quantization(self.last)))
-        result = self._activation(self.values[self.last].reshape(1, size), **same)
-        shape = self.const(np.array([1, size], np.int32))
-        self.op("RESHAPE", [self.last, shape], [result])
+        result = self._activation(value, **same)
+        self.op(name, [self.last, self.const(np.array(numbers, np.int32))], [result], **more)
         self.last = result
+
+    def matmul(self, other: int, transposed: bool = False) -> None:
+        """Multiply by another activation, whose last two axes may be transposed."""
+        b = self.values[other]
+        value = self.values[self.last] @ (b.swapaxes(-1, -2) if transposed else b)
+        inputs = [self.last, other]
+        self._operator("BATCH_MATMUL", inputs, value, "BatchMatMulOptions", adjY=transposed)
+
+    def pair(self, name: str, other: int, value: np.ndarray) -> None:
+        """Add SUB or MUL of the last activation and another one."""
+        self._operator(name, [self.last, other], value, f"{name.capitalize()}Options")
+
+    def heads(self, count: int) -> None:
+        """Divide [1, tokens, width] into [1, heads, tokens, width of a head]."""
+        _, tokens, width = self.values[self.last].shape
+        self.reshape(1, tokens, count, width // count)
+        self.transpose(0, 2, 1, 3)
+
+    def attention(self, count: int) -> None:
+        """Add self-attention with heads, and its input."""
+        before, parts = self.last, []
+        _, tokens, width = self.values[before].shape
+        for _ in range(3):
+            self.last = before
+            self.dense(width)
+            self.heads(count)
+            parts.append(self.last)
+        query, key, value = parts
+        self.last = query
+        self.matmul(key, transposed=True)
+        self.softmax()
+        self.matmul(value)
+        self.transpose(0, 2, 1, 3)
+        self.reshape(1, tokens, width)
+        self.dense(width)
+        self.add(before)
+
+    def layer_norm(self) -> None:
+        """Subtract the mean of the last axis, and divide by the standard deviation."""
+        x = self.last
+        self._mean()
+        mean = self.last
+        self.last = x
+        self.pair("SUB", mean, self.values[x] - self.values[mean])
+        centred, value = self.last, self.values[self.last]
+        self.pair("MUL", centred, value * value)
+        self._mean()
+        self._operator("RSQRT", [self.last], (self.values[self.last] + 1e-6) ** -0.5, "")
+        self.pair("MUL", centred, self.values[self.last] * value)
+
+    def _mean(self) -> None:
+        value = self.values[self.last].mean(axis=-1, keepdims=True)
+        inputs = [self.last, self.const(np.array([value.ndim - 1], np.int32))]
+        self._operator("MEAN", inputs, value, "ReducerOptions", keepDims=True)
 
     def dense(self, size: int, act: str = "") -> None:
         x = self.values[self.last]
-        real = self.rng.standard_normal((x.shape[1], size)) * (2 / x.shape[1]) ** 0.5
+        real = self.rng.standard_normal((x.shape[-1], size)) * (2 / x.shape[-1]) ** 0.5
         (integers, scales, bias, bias_scales), real_bias = self._weights(real, False)
         inputs = [self.last, self.const(integers.T, scales), self.const(bias, bias_scales)]
-        fused = {"fusedActivationFunction": _ACTIVATIONS[act]}
+        fields = {"fusedActivationFunction": _ACTIVATIONS[act], "keepNumDims": x.ndim > 2}
         value = x @ real + real_bias
-        self._operator("FULLY_CONNECTED", inputs, value, "FullyConnectedOptions", **fused)
+        self._operator("FULLY_CONNECTED", inputs, value, "FullyConnectedOptions", **fields)
 
     def softmax(self) -> None:
         value = self.values[self.last]
@@ -187,6 +251,18 @@ def _convolved(
         part = x[:, rows][:, :, columns]
         found = found + (part * weights[i, j] if depthwise else part @ weights[i, j])
     return np.asarray(found)
+
+
+def transformer() -> bytes:
+    net = Int8Network(7, 32, 64)
+    net.attention(8)
+    net.layer_norm()
+    before = net.last
+    net.dense(128, "relu")
+    net.dense(64)
+    net.add(before)
+    net.layer_norm()
+    return net.file()
 
 
 def kws() -> bytes:
@@ -293,4 +369,5 @@ def mobilenet_v2() -> bytes:
 BUILDERS: dict[str, Callable[[], bytes]] = {
     "kws": kws, "ic": ic, "vww": vww, "ad": ad, "sww": sww,
     "mcunet_vww1": mcunet_vww1, "mobilenet_v2": mobilenet_v2, "vww_dead": lambda: vww(0.28),
+    "transformer": transformer,
 }  # fmt: skip

@@ -268,10 +268,11 @@ class QMatMulComputed(Op):
     channel_axis = -1
 
     contract = Contract(
-        "a: byte[*A M K], b: byte[*B K N], scale: constant float32[*] -> y: to[*Y M N]",
-        f"x_zero: int of a, w_zero: int of b, {_RESULT}",
+        "a: byte[*A M K], b: byte[*B K N], scale: constant float32|float64[*] -> y: to[*Y M N]",
+        f"x_zero: int of a, w_zero: int of b, {_ROUNDED}",
         rules=[
             _BOUNDED,
+            _SCALED,
             holds("scale is one number", lambda scale: scale.size == 1),
             let("*Y", "A and B broadcast", broadcast, "A B"),
         ],

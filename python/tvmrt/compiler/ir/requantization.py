@@ -19,6 +19,7 @@ import numpy as np
 from .dtype import to_integers
 from .fixed_point import shift
 from .graph import Node
+from .sizes import upper_bound
 
 MAX_ACCUMULATOR = (1 << 30) - 1
 MAX_SHIFT = 31
@@ -84,13 +85,23 @@ def accumulator_range(
 
 
 def product_range(product: Node) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the greatest accumulator of each channel of an integer product with
-    constant weights."""
+    """Return the least and the greatest accumulator of each channel of an integer product; one
+    pair for all channels if both operands are computed."""
     info, zero = np.iinfo(product.inputs[0].dtype.numpy), product.attrs["x_zero"]
+    if product.operator.weights is None:
+        return _computed_range(product, (info.min - zero, info.max - zero))
     bias, w_zero = (v if v is None else v.data for v in product.inputs[3:5])
     w = np.moveaxis(product.inputs[1].data, product.operator.weights.output_axis, 0)
     offset = np.zeros(1) if w_zero is None else w_zero
     return accumulator_range(w, offset, (info.min - zero, info.max - zero), bias)
+
+
+def _computed_range(product: Node, x_range: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of the sums of a product of two computed operands."""
+    info, zero = np.iinfo(product.inputs[1].dtype.numpy), product.attrs["w_zero"]
+    ends = [x * (w - zero) for x in x_range for w in (info.min, info.max)]
+    depth = upper_bound(product.inputs[0].shape[-1])
+    return np.array([min(ends) * depth]), np.array([max(ends) * depth])
 
 
 def rounded(x: float) -> int:

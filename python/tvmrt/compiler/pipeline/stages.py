@@ -178,7 +178,15 @@ def _requantize(graph: Graph, request: Request, machine: Target) -> None:
     """Requantise in fixed point as requested, as one node with the product where possible."""
     if request.requantize == "fixed-point":
         to_fixed_point(graph)
-    fold_requantization(graph)
+    if BOARD_KERNELS.of(machine):
+        from tvmrt.compiler.codegen.window.boards.computed_matmul import requantizes
+        from tvmrt.compiler.transform.quantize_softmax import quantize_softmax
+
+        fold_requantization(graph, requantizes)
+        if not machine.fixed_order:  # hosts compute in floating point
+            quantize_softmax(graph)
+    else:
+        fold_requantization(graph)
     lower_int16_products(graph, partial(has_int16_kernel, target=machine), narrows=True)
     fold_sign_change(graph)
     if not BOARD_KERNELS.of(machine):

@@ -10,6 +10,9 @@ activations, or a multiplier is one or more, the nodes stay.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
@@ -31,14 +34,17 @@ from .int16_products import fits_int32
 from .rewrite import rewrite
 
 Scaled = tuple[np.ndarray, str]  # scales in float64 and the rounding
+# From a product to int32, its scale, and the attributes of the folded product.
+Requantizes = Callable[[Node, np.ndarray, "dict[str, Any]"], bool]
 
 
-def fold_requantization(graph: Graph) -> int:
-    """Fold in place; return the number of products."""
+def fold_requantization(graph: Graph, requantizes: Requantizes = lambda *product: False) -> int:
+    """Fold in place; return the number of products. ``requantizes``: whether a kernel requantises a
+    product of two computed operands."""
     readers = ValueUsers(graph)
 
     def rule(b: Builder, node: Node) -> Value | None:
-        return _fold(b, node, readers) if node.op == "cast" else None
+        return _fold(b, node, readers, requantizes) if node.op == "cast" else None
 
     count = rewrite(graph, rule)
     if count:
@@ -46,7 +52,7 @@ def fold_requantization(graph: Graph) -> int:
     return count
 
 
-def _fold(b: Builder, cast: Node, readers: ValueUsers) -> Value | None:
+def _fold(b: Builder, cast: Node, readers: ValueUsers, requantizes: Requantizes) -> Value | None:
     """Return the product that replaces a cast and the nodes before it."""
     if cast.attrs["to"] not in (*INT8_TYPES, "int16") or cast.inputs[0].dtype.name != "int32":
         return None
@@ -85,10 +91,13 @@ def _fold(b: Builder, cast: Node, readers: ValueUsers) -> Value | None:
     scaled = _scaled(product, node, low - zero, high - zero)
     if scaled is None:
         return None
-    attrs = {**product.attrs, "to": cast.attrs["to"], "y_zero": zero, "low": low, "high": high}
+    bounds = {"y_zero": zero, "low": low, "high": high}
+    attrs = {**product.attrs, "to": cast.attrs["to"], **bounds, "rounding": scaled[1]}
+    if product.operator.weights is None and not requantizes(product, scaled[0], attrs):
+        return None
     b.sources = tuple(dict.fromkeys((*product.sources, *cast.sources)))
     scale = b.const(scaled[0], f"{product.name}_scale")
-    return b.emit(product.op, [x, w, scale, *rest], product.name, **attrs, rounding=scaled[1])
+    return b.emit(product.op, [x, w, scale, *rest], product.name, **attrs)
 
 
 def _sole(value: Value, cast: Node, readers: ValueUsers) -> Node | None:
@@ -109,9 +118,8 @@ def _added_constant(node: Node) -> tuple[Value, int] | None:
 
 
 def _gives_accumulators(node: Node, to: str) -> bool:
-    """Return whether a node is an integer product with constant weights and such a result."""
-    of = node.operator
-    return of.is_integer_product and of.weights is not None and node.attrs["to"] == to
+    """Return whether a node is an integer product with such a result."""
+    return node.operator.is_integer_product and node.attrs["to"] == to
 
 
 def _scaled(product: Node, node: Node, low: int, high: int) -> Scaled | None:

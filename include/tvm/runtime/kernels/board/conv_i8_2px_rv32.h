@@ -172,6 +172,15 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
   }
 }
 
+/*! \brief Position of an element of a channel's window in the packed weights. */
+TVMRT_INLINE int32_t tvmrt_micro_packed_at(const tvmrt_micro_conv_i8* c, int32_t channel,
+                                           int32_t element) {
+  const int32_t n = c->shape.layout.windows.length;
+  const int32_t flags = (n + TVMRT_MICRO_FLAG_SPAN - 1) / TVMRT_MICRO_FLAG_SPAN;
+  const int32_t quad = channel / 4 * (n + flags) + element / TVMRT_MICRO_FLAG_SPAN + 1 + element;
+  return 4 * quad + channel % 4;
+}
+
 /* the driver with this tile */
 #include "conv_i8_driver.h"
 

@@ -135,6 +135,13 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
   }
 }
 
+/*! \brief Position of an element of a channel's window in the packed weights. */
+TVMRT_INLINE int32_t tvmrt_micro_packed_at(const tvmrt_micro_conv_i8* c, int32_t channel,
+                                           int32_t element) {
+  const int32_t pair = channel / 2 * 2 * c->shape.layout.windows.length;
+  return pair + element / 4 * 8 + channel % 2 * 4 + element % 4;
+}
+
 /* the driver with this tile */
 #if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
 #include "im2col_i8_2px.h"

@@ -25,6 +25,7 @@
  *                                  pixels, [pixel][TVMRT_MICRO_CHUNK], or of three,
  *                                  [pixel][TVMRT_MICRO_3PX_CHUNK]; `tile` comes from
  *                                  tvmrt_micro_conv_i8_run(), for headers with several tiles
+ *     tvmrt_micro_packed_at()      the position of a weight, for board/matmul_i8.h
  *     TVMRT_MICRO_DIRECT()         optional: computes two or three pixels at y; returns whether it
  *                                  could
  *     TVMRT_MICRO_THREE()          optional: whether three of the remaining pixels are computed

@@ -149,6 +149,15 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
   }
 }
 
+/*! \brief Position of an element of a channel's window in the packed weights. */
+TVMRT_INLINE int32_t tvmrt_micro_packed_at(const tvmrt_micro_conv_i8* c, int32_t channel,
+                                           int32_t element) {
+  const int32_t first = channel & ~3, left = (c->shape.out_c + 1 - first) & ~1;
+  const int32_t block = left < 4 ? left : 4; /* channels of a block */
+  const int32_t group = element / 16 * block + channel - first;
+  return first * c->shape.layout.windows.length + group * 16 + element % 16;
+}
+
 #include "conv_i8_driver.h"
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_I8_MVE_H_ */

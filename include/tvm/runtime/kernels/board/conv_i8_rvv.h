@@ -69,7 +69,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element*
   TVMRT_NOINLINE void tvmrt_micro_rvv_accumulate_##PIXELS(                                        \
       int32_t* sums, const int32_t* bias, const int8_t* window, const int8_t* weights, int32_t n, \
       int32_t step, int32_t channels) {                                                           \
-    const int8_t* const end = window + (PIXELS)*n;                                                \
+    const int8_t* const end = window + (PIXELS) * n;                                              \
     while (channels > 0) {                                                                        \
       const int8_t *x = window, *w = weights;                                                     \
       int32_t vl, a, b;                                                                           \
@@ -131,6 +131,12 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
     }
   }
 #endif
+}
+
+/*! \brief Position of an element of a channel's window in the packed weights. */
+TVMRT_INLINE int32_t tvmrt_micro_packed_at(const tvmrt_micro_conv_i8* c, int32_t channel,
+                                           int32_t element) {
+  return element * c->shape.out_c + channel;
 }
 
 /* the driver with this tile */

@@ -1,4 +1,4 @@
-"""Softmax along one axis."""
+"""Softmax along one axis, of floats, and of bytes on microcontrollers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from math import prod
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Step, pixel_stride
+from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.quantized_softmax import MAX_SHIFT
 from tvmrt.compiler.ir.sizes import symbols_of
 
 from ..c.writer import FunctionWriter
-from ..lowering import ImageLowering, ResultLayout, in_place_pair, lowers
+from ..lowering import ImageLowering, Lowering, ResultLayout, in_place_pair, lowers
 
 
 @lowers("softmax")
@@ -53,3 +55,29 @@ class SoftmaxLowering(ImageLowering):
             f.line(
                 f"tvmrt_{log}softmax_row_f32({x} + p * {x_stride}, {y} + p * {y_stride}, {count});"
             )
+
+
+@lowers("qsoftmax")
+class QSoftmaxLowering(Lowering):
+    """Softmax of bytes by a table of exponentials."""
+
+    def demand(self, value: Value) -> str:
+        return DENSE
+
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return ResultLayout()
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        return in_place_pair(step, step.read_values[0])
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        attrs, shape = self.node.attrs, self.node.output.shape
+        powers = f.constant("powers", self.node.inputs[1].data)
+        signed = int(self.node.inputs[0].dtype.is_signed)
+        _, high = storage_range(self.node.output.dtype)
+        shift = MAX_SHIFT - attrs["bits"]
+        fields = f"{powers}, {attrs['factor']}, {shift}, {signed}, {attrs['y_zero']}, {high}"
+        f.include("board/softmax_i8.h")
+        f.line(f"const tvmrt_softmax_i8 layer = {{{fields}}};")
+        sizes = f"{prod(shape[:-1])}, {shape[-1]}"
+        f.line(f"tvmrt_softmax_i8_rows(&layer, {f.read(0)}, {f.write()}, {sizes});")

@@ -9,12 +9,15 @@ import numpy as np
 from tvmrt.compiler.ir import Strided, Value
 from tvmrt.compiler.ir.program import MATRIX, ROWS, Step
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.sizes import SymInt
 
 from ..c.formatting import plus
 from ..c.initializers import print_static, print_struct, range_initializer
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS
 from ..loops.loop_nest import index, merge_loops, open_loops
 from ..lowering import Lowering, ResultLayout, Scratch, lowers
+from .boards.computed_matmul import BoardMatMul, PrintProduct, board_matmul
 from .choose_i8 import choose_variant, with_tile
 from .layer_i8 import LayerI8
 from .packing_i8 import pad_channels
@@ -52,6 +55,9 @@ class QMatMulComputedLowering(Lowering):
         return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
 
     def scratch(self, step: Step) -> Scratch:
+        board = self._board(step)
+        if board is not None:
+            return board.scratch
         plan = self._plan(self._factors(step)[0], step.writes[0].at)
         table, packed = packing_bytes(plan)
         return Scratch(kernel_blocks=(2 * table + packed, plan.scratch.total))
@@ -63,21 +69,25 @@ class QMatMulComputedLowering(Lowering):
         rank = len(batch)
         strides = [at.strides[:rank] for at in (a, b, y)]
         loops = merge_loops(batch, range(rank), strides)
-        plan = self._plan(a, y)
         define_weight_format(f, self.target)
-        f.include("matmul_i8.h", "tile/requantize.h", *tile_headers(plan))
-        finish = self._finish(f, plan)
-        table, packed = packing_bytes(plan)
-        layer = print_plan(f, plan)
+        board = self._board(step)
+        print_product = self._print_tiles(f, self._plan(a, y)) if board is None else board.print(f)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
         with open_loops(f, loops, names):
             at = [index(loops, names, k) for k in range(3)]
-            scratch = f".table = {table}, .packed = {packed}"
-            self._print_product(step, f, b, at, finish, scratch, layer)
+            x, w = (f.read(step.read_values.index(v)) for v in self.node.inputs[:2])
+            print_product(plus(x, at[0]), plus(w, at[1]), b.strides[-2:], plus(f.write(), at[2]))
 
-    def _plan(self, a: Strided, y: Strided) -> PlanI8:
+    def _board(self, step: Step) -> BoardMatMul | None:
+        """Return the product for the kernels of boards; None if they do not compute it."""
+        if not BOARD_KERNELS.of(self.target):
+            return None
+        layer = self._layer(self._factors(step)[0], step.writes[0].at)
+        return board_matmul(layer, self.node, self._scale(layer), self.target)
+
+    def _layer(self, a: Strided, y: Strided) -> LayerI8:
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
-        layer = LayerI8.matmul(
+        return LayerI8.matmul(
             rows,
             depth,
             columns,
@@ -87,6 +97,9 @@ class QMatMulComputedLowering(Lowering):
             x_zero=self.node.attrs["x_zero"],
             threads=threads_for(self.target, rows * depth * columns),
         )
+
+    def _plan(self, a: Strided, y: Strided) -> PlanI8:
+        layer = self._layer(a, y)
         fmt = FORMATS[self.target.int8_tiles or self.target.int8]
         is_int8 = self.node.attrs["to"] not in ("int32", "float32")
         requantizes = is_int8 and self._accumulator_fits(layer)
@@ -122,19 +135,23 @@ class QMatMulComputedLowering(Lowering):
         padded = f.constant("scale", pad_channels(plan, scale))
         return {"scale": padded, "range": f"&{bounds}", "y_bytes": "1"}
 
-    def _print_product(
-        self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str], scratch: str, layer: str
-    ) -> None:
-        node = self.node
-        x, w = (f.read(step.read_values.index(v)) for v in node.inputs[:2])
-        right = [
-            f".b = {plus(w, at[1])}",
-            f".k_stride = {b.strides[-2]}, .n_stride = {b.strides[-1]}",
-            f".b_signed = {int(node.inputs[1].dtype.is_signed)}, .b_zero = {node.attrs['w_zero']}",
-            scratch,
-        ]
-        data = {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}
-        print_struct(f, "const tvmrt_matmul_i8_b right", right)
-        print_call_data(f, data)
-        call = f"tvmrt_matmul_i8_dynamic(&{layer}, &data, &right, {node.attrs['x_zero']})"
-        f.line(f"if ({call} != 0) return -1;")
+    def _print_tiles(self, f: FunctionWriter, plan: PlanI8) -> PrintProduct:
+        """Print the layer for the tiles of hosts; return what prints a product."""
+        f.include("matmul_i8.h", "tile/requantize.h", *tile_headers(plan))
+        finish, (table, packed) = self._finish(f, plan), packing_bytes(plan)
+        layer, node = print_plan(f, plan), self.node
+        signed, zero = int(node.inputs[1].dtype.is_signed), node.attrs["w_zero"]
+
+        def print_product(x: str, w: str, strides: tuple[SymInt, ...], y: str) -> None:
+            right = [
+                f".b = {w}",
+                f".k_stride = {strides[0]}, .n_stride = {strides[1]}",
+                f".b_signed = {signed}, .b_zero = {zero}",
+                f".table = {table}, .packed = {packed}",
+            ]
+            print_struct(f, "const tvmrt_matmul_i8_b right", right)
+            print_call_data(f, {"x": x, "y": y, **finish})
+            call = f"tvmrt_matmul_i8_dynamic(&{layer}, &data, &right, {node.attrs['x_zero']})"
+            f.line(f"if ({call} != 0) return -1;")
+
+        return print_product

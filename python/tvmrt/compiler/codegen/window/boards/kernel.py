@@ -78,6 +78,8 @@ class MicroKernel(Generic[Layer]):
     may_overwrite_input
         Whether the output may have the memory of the input: a pointwise kernel then reads a whole
         pixel, and a depthwise kernel its line buffer, before it writes there.
+    packs_in_run
+        Whether a run can pack any weights for it (``board/matmul_i8.h``).
     x_bytes
         Sizes of the elements of the input that an integer kernel reads: 1, or 2 for int16.
     panel
@@ -94,6 +96,7 @@ class MicroKernel(Generic[Layer]):
     unit: int = 1
     may_overwrite_input: bool = True
     panel: int = 0
+    packs_in_run: bool = False
     x_bytes: tuple[int, ...] = (1,)
     extra_arguments: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
@@ -141,17 +144,22 @@ class KernelRegistry(Mapping[str, MicroKernel[Layer]]):
         return added
 
     def choose(
-        self, layer: Layer, board: frozenset[str], by_rows: bool = False
+        self,
+        layer: Layer,
+        board: frozenset[str],
+        by_rows: bool = False,
+        packs_in_run: bool = False,
     ) -> MicroKernel[Layer]:
         """Return the cheapest kernel that supports the layer on a board with these instructions.
 
         ``by_rows``: for some rows of the layer; excludes kernels for minimum code size.
+        ``packs_in_run``: the run packs the weights.
         """
         fit = (
             each
             for each in (*self.values(), *self.of_plugins())
             if each.required_features <= board and (each.cost or not by_rows)
-            if layer.shape.x_bytes in each.x_bytes
+            if layer.shape.x_bytes in each.x_bytes and (each.packs_in_run or not packs_in_run)
         )
         ordered = sorted(fit, key=lambda kernel: (not kernel.required_features, kernel.cost))
         return next(each for each in ordered if all(map(each.supports, layer.parts)))

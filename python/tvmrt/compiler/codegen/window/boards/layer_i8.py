@@ -181,11 +181,12 @@ def dense_kernel(
     tile: str = "0",
     single_pixel: bool = True,
     supports: Callable[[MicroLayerI8], bool] = lambda layer: True,
+    packs_in_run: bool = True,
 ) -> MicroKernel[MicroLayerI8]:
     """Return the descriptor of a tile of dense layers (``board/conv_i8_driver.h``).
 
     ``layout``: arguments of ``im2col_buffer_of``; ``tile``: the name of the header's tile;
-    ``single_pixel``: see ``pixel_kind``.
+    ``single_pixel``: see ``pixel_kind``. ``packs_in_run``: see ``MicroKernel``.
     """
     return MicroKernel(
         header=f"board/{header}.h",
@@ -196,6 +197,7 @@ def dense_kernel(
         pack=pack,
         scratch=lambda layer: im2col_buffer_of(layer, *layout),
         required_features=frozenset(required_features.split()),
+        packs_in_run=packs_in_run,
     )
 
 

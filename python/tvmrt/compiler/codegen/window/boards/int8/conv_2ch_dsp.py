@@ -47,4 +47,5 @@ KERNEL = dense_kernel(
     "dsp",
     tile="TVMRT_MICRO_2CH",
     supports=supports,
+    packs_in_run=False,  # weights that do not fit the pairs are possible
 )

@@ -1,5 +1,5 @@
-"""Patterns of layers that TensorFlow Lite networks express with many nodes: an int8 softmax and an
-int8 average pool, matched backwards from the result.
+"""Patterns of layers that ``.tflite`` networks express with many nodes: a softmax and an average
+pool of bytes, matched backwards from the result.
 
 A pattern is the name of a value, or an operator with patterns of its operands. Equal names denote
 one value.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from tvmrt.compiler.sdk.graph import Node, Value
+from tvmrt.compiler.ir import Node, Value
 
 Pattern = Union[str, "OperatorPattern"]
 
@@ -40,8 +40,8 @@ def _op(op: str, *operands: Pattern) -> OperatorPattern:
     return OperatorPattern(op, operands)
 
 
-def _clamped_to_int8(x: Pattern) -> OperatorPattern:
-    """Return the pattern of int32 values clamped to bounds and cast to int8."""
+def _clamped_to_bytes(x: Pattern) -> OperatorPattern:
+    """Return the pattern of int32 values clamped to bounds and cast."""
     return _op("cast", _op("min", _op("max", x, "low"), "high"))
 
 
@@ -52,7 +52,7 @@ _TOTAL = _op("reduce_sum", _op("fixed_shift", _POWERS, "powers_shift"))
 _ZEROS = _op("leading_zeros", _TOTAL)
 _FRACTION = _op("bit_and", _op("shift_left", _TOTAL, _ZEROS), "mask")
 _PARTS = _op("fixed_product", _op("fixed_reciprocal", _FRACTION), _POWERS)
-SOFTMAX = _clamped_to_int8(
+SOFTMAX = _clamped_to_bytes(
     _op("add", _op("fixed_shift", _PARTS, _op("sub", "shift", _ZEROS)), "zero")
 )
 
@@ -60,7 +60,7 @@ SOFTMAX = _clamped_to_int8(
 def _mean(total: Pattern) -> OperatorPattern:
     """Return the pattern of a sum divided by its count, rounded half away from zero."""
     away = _op("where", _op("greater", total, "nothing"), "half", "less")
-    return _clamped_to_int8(_op("div", _op("add", total, away), "count"))
+    return _clamped_to_bytes(_op("div", _op("add", total, away), "count"))
 
 
 PATTERNS = {
