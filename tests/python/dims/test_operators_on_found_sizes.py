@@ -118,3 +118,14 @@ def test_sizes_that_a_run_finds(case):
         np.testing.assert_allclose(y, expected, 1e-4, 1e-4)
         compared += 1
     assert compared >= 3
+
+
+def test_a_scale_of_as_many_elements_is_a_check_of_the_run():
+    body = f"""(float[K] y) {{ {FOUND} w = Constant<value: tensor = float[3] {{1,-2,3}}>()
+        y = LayerNormalization<axis=0>(f, w) }}"""
+    model = parser.parse_model(f"{HEAD} g (float[M] x) => {body}")
+    network, session = tvmrt.load(model), onnxruntime.InferenceSession(model.SerializeToString())
+    x = elements(9, 3)
+    np.testing.assert_allclose(network({"x": x})["y"], session.run(None, {"x": x})[0], 1e-4, 1e-4)
+    with pytest.raises(ValueError, match="LayerNormalization"):
+        network({"x": elements(9, 2)})

@@ -29,7 +29,7 @@ def _broadcasts_to(small: TensorType | None, large: Sequence[int]) -> bool:
     """Return whether a shape broadcasts to another one without a change of the latter."""
     return small is None or (
         len(small.shape) <= len(large)
-        and all(n in (1, m) for n, m in zip(reversed(small.shape), reversed(large)))
+        and all(n == 1 or are_equal(n, m) for n, m in zip(reversed(small.shape), reversed(large)))
     )
 
 
