@@ -64,7 +64,7 @@ SHARES = {
     "python/export": Share(cases=3),
     "python/firmware": Share(
         "board_networks firmware_c firmware_files firmware_networks memory_proof metadata"
-        " misra patch_inference step",
+        " misra patch_inference step computed_matmul quantized_softmax",
         2,
     ),
     "python/frontend": Share(cases=20),
