@@ -24,7 +24,6 @@ from tvmrt.plugins.cmsis_nn.layers import (
     Operand,
     Pool,
     Requantization,
-    Softmax,
     Window,
 )
 from tvmrt.plugins.cmsis_nn.scratch import scratch_bytes
@@ -140,7 +139,7 @@ def _format_prototype(head: str, parts: Sequence[str], end: str) -> list[str]:
 def _channels_last(layer: Layer) -> bool:
     if isinstance(layer, ElementwisePair):
         return layer.a.value.type.rank > 2
-    return layer.channels_last if isinstance(layer, Softmax) else not isinstance(layer, MatMul)
+    return not isinstance(layer, MatMul)
 
 
 @singledispatch
@@ -298,11 +297,3 @@ def _operand(operand: Operand, names: _Names, constants: dict[str, np.ndarray]) 
     name = f"constant{len(constants)}"
     constants[name] = np.ascontiguousarray(np.moveaxis(data, 1, -1) if data.ndim > 2 else data)
     return name
-
-
-@_body.register
-def _softmax(layer: Softmax, names: _Names) -> _Body:
-    numbers = [layer.rows, layer.size, layer.multiplier, layer.shift, layer.diff_min]
-    arguments = ", ".join(map(str, numbers))
-    call = f"arm_softmax_s8({names.of(layer.x)}, {arguments}, {names.output});"
-    return _Body([call, "return 0;"], {})

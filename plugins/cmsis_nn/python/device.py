@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.sdk.devices import Annotation, Context, Device, register
-from tvmrt.compiler.sdk.graph import (
-    CSource,
-    Graph,
-    Node,
-    Packaged,
-    Region,
-    Vendor,
-    find_pattern,
-)
+from tvmrt.compiler.sdk.graph import CSource, Graph, Node, Packaged, Region, Vendor
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.calls import HEAD, function
-from tvmrt.plugins.cmsis_nn.layers import Layer, layer_of
+from tvmrt.plugins.cmsis_nn.layers import layer_of
 from tvmrt.plugins.cmsis_nn.matching import find_row_layers
-from tvmrt.plugins.cmsis_nn.pattern_layers import pattern_layer
 
 CMSIS_NN = Vendor(
     variable="CMSIS_NN",
@@ -29,7 +20,7 @@ CMSIS_NN = Vendor(
     # float kernels, which CMSIS-NN's own build also excludes by default
     excluded=("Source/*/*_f16.c", "Source/*/*_f32.c", "Source/*/*_flt.c"),
 )
-_GROUPS = "BASICMATH CONVOLUTION FULLYCONNECTED NNSUPPORT POOLING SOFTMAX"
+_GROUPS = "BASICMATH CONVOLUTION FULLYCONNECTED NNSUPPORT POOLING"
 PACKAGED = Packaged(
     kconfig=("CMSIS_NN", *(f"CMSIS_NN_{group}" for group in _GROUPS.split())),
     component=("CMSIS", "NN Lib"),
@@ -40,7 +31,7 @@ PACKAGED = Packaged(
 @register
 class CmsisNN(Device):
     """CMSIS-NN: Arm's int8 kernels for Cortex-M, for firmware archives; convolution, matmul,
-    pooling, add, multiply, softmax."""
+    pooling, add, multiply."""
 
     name = "cmsis-nn"
     real_time = True
@@ -60,7 +51,7 @@ class CmsisNN(Device):
         for number, nodes in enumerate(find_row_layers(graph)):
             reason = None
             try:
-                _layer(nodes)
+                layer_of(nodes)
             except UnsupportedError as problem:
                 reason = str(problem)
             reasons.update(dict.fromkeys(nodes, reason))
@@ -74,21 +65,16 @@ class CmsisNN(Device):
         matches = find_row_layers(region.graph)
         if len(matches) != 1 or len(matches[0]) != len(region.nodes) or len(region.outputs) != 1:
             return "a part of the layer is elsewhere"
-        _layer(matches[0])
+        layer_of(matches[0])
         return None
 
     def codegen(self, regions: Sequence[Region], context: Context) -> CSource:
         texts, needs = [HEAD], {}
         for region in regions:
             (nodes,) = find_row_layers(region.graph)
-            text, needs[region.symbol] = function(region, _layer(nodes), context.board)
+            text, needs[region.symbol] = function(region, layer_of(nodes), context.board)
             texts.append(text)
         return CSource("\n".join(texts), needs=needs, vendor=CMSIS_NN, packaged=PACKAGED)
-
-
-def _layer(nodes: Sequence[Node]) -> Layer:
-    composed = find_pattern(nodes[-1])
-    return layer_of(nodes) if composed is None else pattern_layer(composed)
 
 
 def _single_node_graph(node: Node) -> Graph:

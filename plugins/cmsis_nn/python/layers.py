@@ -3,22 +3,19 @@ in TensorFlow Lite. Unsupported layers raise UnsupportedError."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Union
 
 import numpy as np
 
-from tvmrt.compiler.sdk.arithmetic import multiplier, multipliers
+from tvmrt.compiler.sdk.arithmetic import multipliers
 from tvmrt.compiler.sdk.graph import Node, Trait, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.matching import other_operand
 
 INT8_MIN, INT8_MAX = -128, 127
 SUM_BITS = 20  # left shift of the operands of an add
-# Of a softmax: fraction and integer bits of an exponent, and the exclusive maximum of its scale.
-EXPONENT_BITS, INTEGER_BITS, MAX_SCALE = 26, 5, 8.0
 
 
 @dataclass(frozen=True)
@@ -106,20 +103,7 @@ class ElementwisePair:
     finish: Requantization
 
 
-@dataclass(frozen=True)
-class Softmax:
-    """Softmax over ``rows`` contiguous rows of ``size`` elements."""
-
-    x: Value
-    rows: int
-    size: int
-    multiplier: int
-    shift: int
-    diff_min: int
-    channels_last: bool = field(default=False)
-
-
-Layer = Union[Convolution, MatMul, Pool, ElementwisePair, Softmax]
+Layer = Union[Convolution, MatMul, Pool, ElementwisePair]
 
 
 def layer_of(nodes: Sequence[Node]) -> Layer:
@@ -129,9 +113,6 @@ def layer_of(nodes: Sequence[Node]) -> Layer:
         _check_bytes(first.inputs[0], last.output)
         build = _convolution if first.has(Trait.CONVOLUTION) else _product
         return build(first, nodes[1:])
-    if len(nodes) > 1:
-        _check_bytes(first.inputs[0], last.output)
-        return _softmax(first, nodes[1], last)
     _check_bytes(*first.inputs, first.output)
     if first.has(Trait.POOL):
         return _pool(first)
@@ -216,14 +197,9 @@ def _check_channels(node: Node, parts: Sequence[np.ndarray], count: int) -> None
 
 
 def _window(node: Node, kernel: Sequence[int]) -> Window:
-    x = node.inputs[0]
-    assert x is not None
-    return window_of(node, x, node.output, kernel)
-
-
-def window_of(node: Node, x: Value, y: Value, kernel: Sequence[int]) -> Window:
     """Return the window of images, or of rows as images of height 1, with the node's attributes."""
-    at = node.attrs
+    x, y, at = node.inputs[0], node.output, node.attrs
+    assert x is not None
     flat = x.type.rank - 2
     if flat not in (1, 2):
         raise UnsupportedError(f"CMSIS-NN has no windows over {flat} spatial dimensions")
@@ -343,39 +319,3 @@ def _fixed_pair(node: Node) -> ElementwisePair:
     return ElementwisePair(
         *sides, node.output.type.size, node.operator.symbol == "+", at["bits"], last
     )
-
-
-def _softmax(first: Node, node: Node, last: Node) -> Softmax:
-    x, scale, _ = first.inputs
-    assert x is not None
-    factor = _constant_data(scale, "its scales").reshape(-1)
-    result_scale = [_constant_data(v, "its scales").reshape(-1) for v in last.inputs[1:]]
-    if node.attrs.get("log"):
-        raise UnsupportedError("CMSIS-NN has no log-softmax")
-    if any(part.size != 1 for part in (factor, *result_scale)):
-        raise UnsupportedError("its scale is not per tensor")
-    if (float(result_scale[0][0]), int(result_scale[1][0])) != (1 / 256, INT8_MIN):
-        raise UnsupportedError("a CMSIS-NN softmax has scale 1/256 and zero point -128")
-    return softmax_of(x, node.attrs["axis"], float(factor[0]))
-
-
-def softmax_of(x: Value, axis: int, scale: float) -> Softmax:
-    """Return a softmax along the last axis, or along the channels of NHWC images."""
-    if not 2.0**-EXPONENT_BITS <= scale < MAX_SCALE:
-        raise UnsupportedError(f"CMSIS-NN has no softmax of input scale {scale}")
-    return softmax_by(x, axis, *multiplier(scale * 2.0**EXPONENT_BITS))
-
-
-def softmax_by(x: Value, axis: int, m: int, e: int) -> Softmax:
-    """Return a softmax with a given multiplier and exponent."""
-    rank = x.type.rank
-    images = rank > 2 and axis % rank == 1
-    if not images and axis % rank != rank - 1:
-        raise UnsupportedError("its axis is neither the last nor the channel axis")
-    size = x.shape[axis]
-    return Softmax(x, x.type.size // size, size, m, e, min_difference(e), images)
-
-
-def min_difference(e: int) -> int:
-    """Return the minimum difference with a non-zero exponential for a multiplier's exponent."""
-    return -math.floor((2**INTEGER_BITS - 1) * 2.0**EXPONENT_BITS / 2.0**e)

@@ -1,11 +1,8 @@
-"""Match nodes of a graph that form a layer: a single node, a matmul with its requantisation, a
-softmax between conversions, or a pattern (tvmrt.compiler.transform.patterns)."""
+"""Match nodes of a graph that form a layer: a single node, or a matmul with its requantisation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tvmrt.compiler.sdk.graph import Graph, Node, Value, ValueUsers, find_pattern
+from tvmrt.compiler.sdk.graph import Graph, Node, Value, ValueUsers
 
 SINGLE_NODE_OPS = frozenset(
     {"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"}
@@ -18,26 +15,13 @@ REQUANTIZE_STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
 def find_row_layers(graph: Graph) -> list[list[Node]]:
     """Return the nodes of each layer in order; no node is in two layers."""
     readers = ValueUsers(graph)
-    index = {node: i for i, node in enumerate(graph.nodes)}
     found, taken = [], set[Node]()
-    for node in graph.nodes:
-        composed = find_pattern(node)
-        if composed is not None:
-            nodes = sorted(composed.nodes, key=index.__getitem__)
-            if _is_closed(nodes, readers):
-                found.append(nodes)
-                taken.update(nodes)
     for node in graph.nodes:
         nodes = [] if node in taken else _layer(node, readers)
         if nodes and taken.isdisjoint(nodes):
             found.append(nodes)
             taken.update(nodes)
     return found
-
-
-def _is_closed(nodes: Sequence[Node], readers: ValueUsers) -> bool:
-    """Return whether only the last node's result is read by other nodes."""
-    return all(readers.all_within(v, nodes) for node in nodes[:-1] for v in node.outputs)
 
 
 def _sole_reader(node: Node, readers: ValueUsers) -> Node | None:
@@ -50,8 +34,6 @@ def _layer(node: Node, readers: ValueUsers) -> list[Node]:
         return [node]
     if node.operator.is_integer_product and node.operator.weights is not None:
         return [node] if node.attrs["to"] != "int32" else _with_requantization(node, readers)
-    if node.op == "dequantize":
-        return _softmax(node, readers)
     return []
 
 
@@ -66,14 +48,6 @@ def _with_requantization(node: Node, readers: ValueUsers) -> list[Node]:
         nodes.append(reader)
         del steps[: at + 1]
     return nodes
-
-
-def _softmax(node: Node, readers: ValueUsers) -> list[Node]:
-    middle = _sole_reader(node, readers)
-    last = _sole_reader(middle, readers) if middle is not None else None
-    if middle is None or last is None:
-        return []
-    return [node, middle, last] if (middle.op, last.op) == ("softmax", "quantize") else []
 
 
 def other_operand(node: Node, value: Value) -> Value:

@@ -40,7 +40,7 @@ MAY_IMPORT = {
     # the rest of the sdk imports more of the compiler
     "compiler.sdk.arithmetic": {"compiler.ir"},
     "compiler.sdk.devices": {"compiler.devices"},
-    "compiler.sdk.graph": {"compiler.ir", "compiler.transform"},
+    "compiler.sdk.graph": {"compiler.ir"},
     "compiler.sdk.program": {"compiler.ir"},
     "compiler.export": {
         "option_syntax", "error", "compiler.ir", "compiler.planner", "compiler.codegen",

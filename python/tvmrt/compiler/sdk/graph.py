@@ -55,17 +55,16 @@ from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.compiler.ir.tree_ensemble import fits_packed_links
 from tvmrt.compiler.ir.value_users import ValueUsers
 from tvmrt.compiler.ir.winograd import transform_matrices
-from tvmrt.compiler.transform.patterns import PatternMatch, find_pattern
 
 __all__ = [
     "ACTIVATIONS", "Builder", "CHANNELS_LAST_LAYOUT", "CSource", "Contract", "DENSE_LAYOUT",
     "DTYPES", "DeviceMemory", "Extent", "GAP", "Graph", "Kernel", "LIMIT", "ModuleBlob", "Needs",
-    "Node", "OPS", "Op", "POINTWISE", "PRECISION", "Packaged", "PatternMatch", "PerTensor",
-    "PointwiseOp", "REDUCE", "Region", "SourceType", "States", "StringsOp", "SymInt", "TensorType",
-    "TextOp", "Trait", "Value", "ValueUsers", "Vendor", "as_extent", "broadcast", "call_of",
-    "constant", "copy_graph", "drop_default_attributes", "entry_for_dtype", "expected_size",
-    "extent_text", "find_pattern", "fits_packed_links", "get_op", "holds", "kernel_record", "let",
-    "max_unrolled_nodes", "mmap_from_file", "normalize_axis", "pack_interleaved", "region_of",
-    "register", "sym_max", "symbols_of", "text_of_types", "transform_matrices", "types_of_text",
-    "upper_bound", "valid_counts",
+    "Node", "OPS", "Op", "POINTWISE", "PRECISION", "Packaged", "PerTensor", "PointwiseOp", "REDUCE",
+    "Region", "SourceType", "States", "StringsOp", "SymInt", "TensorType", "TextOp", "Trait",
+    "Value", "ValueUsers", "Vendor", "as_extent", "broadcast", "call_of", "constant", "copy_graph",
+    "drop_default_attributes", "entry_for_dtype", "expected_size", "extent_text",
+    "fits_packed_links", "get_op", "holds", "kernel_record", "let", "max_unrolled_nodes",
+    "mmap_from_file", "normalize_axis", "pack_interleaved", "region_of", "register", "sym_max",
+    "symbols_of", "text_of_types", "transform_matrices", "types_of_text", "upper_bound",
+    "valid_counts",
 ]  # fmt: skip

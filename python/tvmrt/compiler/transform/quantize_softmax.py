@@ -7,6 +7,8 @@ literal computation in floating point.
 
 from __future__ import annotations
 
+from typing import Any, Union
+
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.quantized import INT8_TYPES, dequantize_of, is_per_tensor, storage_range
 from tvmrt.compiler.ir.quantized_softmax import (
@@ -20,8 +22,20 @@ from tvmrt.compiler.ir.quantized_softmax import (
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .dead_code import remove_dead_code
-from .patterns import find_pattern
 from .rewrite import rewrite
+
+# Of the bytes that a .tflite network computes: the name of a value, or an operator and the patterns
+# of its operands. Equal names denote one value.
+Pattern = Union[str, "tuple[Any, ...]"]
+_WIDE = ("cast", "x")
+_DISTANCE = ("cast", ("cast", ("sub", ("reduce_max", _WIDE), _WIDE)))
+_POWERS = ("gather", "table", _DISTANCE)
+_TOTAL = ("reduce_sum", ("fixed_shift", _POWERS, "powers_shift"))
+_ZEROS = ("leading_zeros", _TOTAL)
+_FRACTION = ("bit_and", ("shift_left", _TOTAL, _ZEROS), "mask")
+_PARTS = ("fixed_product", ("fixed_reciprocal", _FRACTION), _POWERS)
+_STEPS = ("add", ("fixed_shift", _PARTS, ("sub", "shift", _ZEROS)), "zero")
+_SOFTMAX = ("cast", ("min", ("max", _STEPS, "low"), "high"))
 
 
 def quantize_softmax(graph: Graph) -> None:
@@ -55,17 +69,18 @@ def _between_conversions(b: Builder, node: Node, readers: ValueUsers) -> Value |
 
 def _in_nodes(b: Builder, node: Node) -> Value | None:
     """Replace the nodes into which the reader of ``.tflite`` files divides a softmax."""
-    found = find_pattern(node)
-    if found is None or found.kind != "softmax" or node.output.dtype.name not in INT8_TYPES:
+    values: dict[str, Value] = {}
+    nodes: list[Node] = []
+    if node.output.dtype.name not in INT8_TYPES or not _match(_SOFTMAX, node.output, values, nodes):
         return None
-    x, powers = found.values["x"], found.values["table"]
+    x, powers = values["x"], values["table"]
     shape, numbers = x.shape, {}
     for name in ("low", "high", "zero", "shift", "mask", "powers_shift"):
-        data = found.values[name].data
+        data = values[name].data
         if data is None or data.size != 1:
             return None
         numbers[name] = int(data.reshape(()))
-    axes = {each.attrs["axes"] for each in found.nodes if each.op.startswith("reduce_")}
+    axes = {each.attrs["axes"] for each in nodes if each.op.startswith("reduce_")}
     fits = (numbers["low"], numbers["high"]) == storage_range(node.output.dtype)
     fits = fits and (numbers["mask"], numbers["powers_shift"]) == (ONE, 12)
     fits = fits and axes == {(len(shape) - 1,)} and x.dtype.name in INT8_TYPES
@@ -73,8 +88,26 @@ def _in_nodes(b: Builder, node: Node) -> Value | None:
     bits = MAX_SHIFT - numbers["shift"]
     if not fits or not 0 <= bits <= 16 or powers.data is None or powers.data[0] != ONE:
         return None
-    if not all(each.guard == node.guard for each in found.nodes):
+    if not all(each.guard == node.guard for each in nodes):
         return None
-    b.sources = tuple(dict.fromkeys(s for each in found.nodes for s in each.sources))
+    b.sources = tuple(dict.fromkeys(s for each in nodes for s in each.sources))
     attrs = {"factor": 0, "bits": bits, "y_zero": numbers["zero"], "to": node.output.dtype.name}
     return b.emit("qsoftmax", [x, powers], node.name, **attrs)
+
+
+def _match(
+    pattern: Pattern, value: Value | None, values: dict[str, Value], nodes: list[Node]
+) -> bool:
+    """Return whether a value has a pattern; add its values by name, and its nodes."""
+    if value is None:
+        return False
+    if isinstance(pattern, str):
+        return values.setdefault(pattern, value) is value
+    node, (op, *parts) = value.producer, pattern
+    if node is None or node.op != op or value.is_constant:
+        return False
+    nodes.append(node)
+    operands = [v for v in node.inputs if v is not None]
+    return len(operands) == len(parts) and all(
+        _match(part, v, values, nodes) for part, v in zip(parts, operands)
+    )
