@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,38 +41,26 @@ class BoardOptions:
     port: str | None = None
 
 
-def report(path: Path, as_json: bool, output: Path | None, **options: Any) -> None:
-    """Print the estimate as text or JSON, or write it as a page. ``options``: see BoardOptions.
+def report(path: Path, as_json: bool, **options: Any) -> None:
+    """Print the estimate as text or JSON. ``options``: see BoardOptions.
 
     Raises
     ------
     ValueError, CompileError
-        As ``estimate``; also ValueError if the output is not a page, OSError if writing fails.
+        As ``estimate``.
     click.UsageError
         If there are other options, but no board.
     """
-    from tvmrt.plugins.cycles import board_page
-
     if options["board"] is None:
         raise click.UsageError(
             "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --port, --timing, "
-            "--inputs and --output are for --board: name one"
+            "and --inputs are for --board: name one"
         )
-    if output is not None:
-        page = plugin.hook("pages", "inspect --board --output")
-        page.check_name(output)
-        files.check_target(output)
     found = {"file": str(path), **estimate(path, BoardOptions(**options))}
-    if output is not None:
-        as_page = suffix_of(output) == ".html"
-        text = board_page.html(found, page) if as_page else json.dumps(found)
-        files.save_text(output, text)
     if as_json:
         console.print_json("inspect-board", found)
-    elif output is None:
-        show(path, found)
     else:
-        console.print_pairs({"wrote": output, "networks": len(found["networks"])})
+        show(path, found)
 
 
 def estimate(path: Path, board_options: BoardOptions) -> dict[str, Any]:

@@ -73,10 +73,4 @@ OPTIONS = [
         metavar="IN.npz",
         help="With --board: inputs by name. Default: random inputs.",
     ),
-    click.Option(
-        ["-o", "--output"],
-        type=PATH,
-        metavar="OUT.html",
-        help="With --board: write a self-contained HTML page, or OUT.json for the data.",
-    ),
 ]

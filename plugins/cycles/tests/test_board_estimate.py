@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import tarfile
-from html.parser import HTMLParser
 from pathlib import Path
 
 import boards
@@ -16,12 +15,11 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt import plugin
 from tvmrt.cli import main
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.error import CompileError
-from tvmrt.plugins.cycles import board_estimate, board_page, core_timing, disassembly, mcu_parts
+from tvmrt.plugins.cycles import board_estimate, core_timing, disassembly, mcu_parts
 from tvmrt.plugins.cycles.estimate import block_cycles
 
 
@@ -176,91 +174,6 @@ def test_the_memory_of_an_image_is_no_variable(capsys, digits, tmp_path):
         assert network["ram"]["static_bytes"] < 64 < network["ram"]["arena_bytes"]
 
 
-class Page(HTMLParser):
-    """Parsed page: cells of tables by row, headings, widths of bars."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tables, self.texts, self.widths, self.links = [], [], [], []
-        self.skipped = False
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        self.skipped = tag in ("script", "style")
-        self.links += [attributes[name] for name in ("src", "href") if name in attributes]
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr":
-            self.tables[-1].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1][-1].append("")
-        elif tag == "i" and "title" in attributes:
-            (width,) = re.findall(r"width:([\d.]+)%", attributes["style"])
-            self.widths.append((attributes["title"], float(width)))
-
-    def handle_endtag(self, tag):
-        self.skipped = False
-
-    def handle_data(self, data):
-        if self.skipped:
-            return
-        self.texts.append(data)
-        if self.tables and self.tables[-1]:
-            self.tables[-1][-1][-1] += data
-
-
-def count(cell):
-    return int(cell.replace(",", ""))
-
-
-@needs("cortex-m4")
-def test_page_shows_the_data(capsys, digits_net, tmp_path):
-    digits_net("cortex-m4").export(str(tmp_path / "net.tar"))
-    asked = (tmp_path / "net.tar", "--board", "stm32f4", "-o", tmp_path / "board.html")
-    found = estimate(capsys, *asked)
-    network = only(found)
-    text = (tmp_path / "board.html").read_text(encoding="utf-8")
-    page = Page(text)
-    assert "default-src 'none'" in text and all(link.startswith("#") for link in page.links)
-    head, *rows, total = page.tables[0]
-    assert head[:3] == ["operator", "instructions", "cycles"]
-    assert [row[0] for row in rows] == [row["name"] for row in network["layers"]]
-    for column, name in enumerate(("instructions", "cycles", "wait_cycles"), 1):
-        assert sum(count(row[column]) for row in rows) == count(total[column]) == network[name]
-    shares, times, energies = (
-        [float(row[column].removesuffix(" %")) for row in rows] for column in (4, 5, 6)
-    )
-    assert sum(shares) == pytest.approx(100, abs=0.5)
-    assert sum(times) == pytest.approx(network["seconds"] * 1e3, abs=0.005)
-    assert sum(energies) == pytest.approx(network["joules"] * 1e6, abs=0.005)
-    seen = " ".join(" ".join(page.texts).split())
-    assert f"RAM: {network['ram']['total_bytes']:,} bytes of 196,608" in seen
-    assert f"flash: {network['flash_bytes']:,} bytes of 1,048,576" in seen
-    widths = dict(page.widths)
-    arena = network["ram"]["arena_bytes"]
-    assert widths[f"arena: {arena:,} bytes"] == pytest.approx(100 * arena / 196608, abs=0.001)
-    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert json.loads(data)["networks"] == found["networks"]
-
-
-def test_page_shows_overflows_and_unknown_values():
-    ram = {"arena_bytes": 900, "input_bytes": 100, "output_bytes": 50, "static_bytes": 0,
-           "stack_bytes": None, "total_bytes": None}  # fmt: skip
-    network = {"instructions": 0, "cycles": 0, "wait_cycles": 0, "seconds": None, "joules": None,
-               "ram": ram, "flash_bytes": 70, "weights_bytes": 30, "layers": [],
-               "functions": []}  # fmt: skip
-    data = {"file": "<b>.tar", "board": "small", "core": "c", "source": "s", "published": False,
-            "manual": None, "clock_hz": None, "picojoules": None, "wait_states": 0, "scale": 1,
-            "ram_bytes": 1000, "flash_bytes": None, "networks": {"n": network}}  # fmt: skip
-    text = board_page.html(data, plugin.hook("pages", "this test"))
-    seen = " ".join(" ".join(Page(text).texts).split())
-    assert "RAM: 1,050 bytes of 1,000, and a stack without a bound 50 bytes too many" in seen
-    assert "flash: 70 bytes weights 30" in seen
-    assert "no clock is known: --clock" in seen and "no current is known: --picojoules" in seen
-    assert "<b>.tar" in seen and "<b>" not in text
-
-
 def is_xtensa(target):
     """Return True if the target has no instruction timing."""
     return target.startswith("xtensa")
@@ -367,11 +280,8 @@ def test_impossible_estimates_have_a_one_line_error(
         ("--clock", 100),
         ("--kernels-in-ram",),
         ("--timing",),
-        ("-o", tmp_path / "x.html"),
     ):
         assert "are for --board" in refused(capsys, model, *option)
-    wrong = ("--board", "nrf52", "-o", tmp_path / "x.pdf")
-    assert "is written as .html or .json" in refused(capsys, model, *wrong)
     text = refused(capsys, archive, "--board", "corstone300")
     assert "is for cortex-m4, and corstone300 has a cortex-m55" in text
     (tmp_path / "x.params").write_bytes(b"0")

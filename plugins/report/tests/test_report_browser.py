@@ -99,40 +99,10 @@ def test_tables_sort_and_tensors_open(open_page, report):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", ["desk", "phone"])
-@pytest.mark.parametrize("speed", [1e9, 2e9, 4e9, 8e9, 16e9])
-def test_no_label_of_the_roofline_lies_under_a_circle(open_page, speed, size):
-    found = tvmrt.load(branched(), cache=False).report()
-    caches = [{"bytes_per_second": 1e15}]  # a slope outside of the chart
-    found.data["machine"] = {"flops": 64e9, "bytes": 4e9, "caches": caches}
-    speeds = [speed, *(60e9 for _ in found.data["operators"][1:])]
-    for row, reached in zip(found.data["operators"], speeds):
-        seconds = 1e-3 if reached == speed else 1e-5
-        row.update(seconds=seconds, macs=reached * seconds / 2, moved_bytes=seconds * 2e9)
-    page = open_page(found, size)
-    hidden = page.evaluate(
-        """() => [...document.querySelectorAll("#roofline text.over")].filter((text) => {
-          const a = text.getBoundingClientRect();
-          return [...document.querySelectorAll("#roofline circle")].some((circle) => {
-            const b = circle.getBoundingClientRect();
-            return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-          });
-        }).map((text) => text.textContent)"""
-    )
-    assert hidden == []
-    assert "copy in a cache" not in page.text_content("#roofline")
-    chart = page.locator("#roofline svg").bounding_box()
-    for roof in page.locator("#roofline .roof").all():
-        assert roof.bounding_box()["x"] > chart["x"]
-        assert roof.bounding_box()["y"] > chart["y"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 600, 1000, 1600])
-def test_labels_of_charts_keep_apart(open_page, width):
-    """Tensors share addresses, and the two slopes are near each other."""
+def test_labels_of_the_memory_keep_apart(open_page, width):
+    """Tensors share addresses."""
     found = tvmrt.load(DIGITS, cache=False).report()
-    found.data["machine"] = {"flops": 64e9, "bytes": 4e9, "caches": [{"bytes_per_second": 1e10}]}
     tensors = [
         {"buffer": f"model_conv2d_{number}", "pool": "shared", "size": size, "offset": at,
          "first": first, "last": last}
@@ -144,17 +114,15 @@ def test_labels_of_charts_keep_apart(open_page, width):
     found.data["memory"]["pools"] = [{**found.data["memory"]["pools"][0], "name": "shared"}]
     page = open_page(found, (width, 900))
     labels = page.evaluate(
-        """() => ["#roofline text.over", "#pools text.name"].map((labels) =>
-          [...document.querySelectorAll(labels)].map((text) => {
+        """() => [...document.querySelectorAll("#pools text.name")].map((text) => {
             const { left, right, top, bottom } = text.getBoundingClientRect();
             return [text.textContent, left, right, top, bottom];
-          }))"""
+          })"""
     )
-    assert [len(each) > 2 for each in labels] == [True, True]
-    for chart in labels:
-        for one, other in itertools.combinations(chart, 2):
-            apart = one[1] >= other[2] or other[1] >= one[2]
-            assert apart or one[3] >= other[4] or other[3] >= one[4], (one, other)
+    assert len(labels) > 2
+    for one, other in itertools.combinations(labels, 2):
+        apart = one[1] >= other[2] or other[1] >= one[2]
+        assert apart or one[3] >= other[4] or other[3] >= one[4], (one, other)
 
 
 @pytest.mark.slow

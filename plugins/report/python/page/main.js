@@ -114,7 +114,6 @@ function start() {
   at("main").classList.toggle("narrow-graph", extent.right - extent.left <= 2 * WIDTH);
   startGraph();
   startMemory();
-  roofline();
   operatorTable();
   nodeTable();
   boardTables();

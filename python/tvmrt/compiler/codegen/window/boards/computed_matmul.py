@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,30 +28,26 @@ from .shape import MAX_INT16
 # Prints a call for the addresses of x, of the right operand with its strides, and of y.
 PrintProduct = Callable[[str, str, "tuple[SymInt, ...]", str], None]
 MAX_SUM = (1 << 31) - 1
-# How sums become elements of other types: the row function and the size of an element.
+# Functions of rows that store sums as other types.
 _ROWS = {"int32": "tvmrt_i8_rows_int32", "float32": "tvmrt_i8_rows_float"}
 
 
 @dataclass(frozen=True)
 class BoardMatMul:
-    """A product as a dense layer whose weights the run packs. ``table``: the multipliers of a
-    result of bytes."""
+    """A product as a dense layer whose weights the run packs. ``packed``: weights and biases of
+    their size; ``table``: the multipliers of a result of bytes."""
 
     node: Node
     layer: MicroLayerI8
     kernel: MicroKernel
+    packed: MicroWeights
     scale: np.ndarray
     table: RequantTable | None
-
-    @cached_property
-    def _packed(self) -> MicroWeights:
-        """Packed weights and biases of the size that the run needs."""
-        return self.kernel.pack(self.layer)
 
     @property
     def scratch(self) -> Scratch:
         """Memory of the packed operand, and of the kernel."""
-        own = round_up(self._packed.weights.nbytes, 8) + self._packed.bias.nbytes
+        own = round_up(self.packed.weights.nbytes, 8) + self.packed.bias.nbytes
         return Scratch(kernel_blocks=(own, self.kernel.scratch(self.layer).bytes))
 
     @property
@@ -62,31 +57,25 @@ class BoardMatMul:
 
     def print(self, f: FunctionWriter) -> PrintProduct:
         """Print the layer; return what prints a product."""
-        node, packed, fields = self.node, self._packed, dict.fromkeys(("weights", "bias"), "NULL")
+        node, packed, table, bounds = self.node, self.packed, self.table, (0, 0, 0, False)
+        fields = dict.fromkeys("weights bias multipliers shift epilogue ctx".split(), "NULL")
         f.include(self.kernel.header, "board/matmul_i8.h")
-        to, bounds = node.attrs["to"], (0, 0, 0, False)
-        fields["multipliers"] = fields["shift"] = fields["epilogue"] = fields["ctx"] = "NULL"
         if self._shift:
             shifts = np.full(round_up(self.layer.shape.out_c, 4), self._shift, np.int32)
             fields["shift"] = f.constant("shift", shifts)
-        if self.table is None:
+        fixed, twice = False, ""
+        if table is None:
             f.include("tile/requantize.h")
-            fields["epilogue"] = _ROWS[to]
-            fields["ctx"] = f.constant("scale", self.scale) if to == "float32" else "NULL"
+            fields["epilogue"] = _ROWS[node.attrs["to"]]
+            if node.attrs["to"] == "float32":
+                fields["ctx"] = f.constant("scale", self.scale)
         else:
-            fields["multipliers"] = self.table.print(f)
-            attrs = node.attrs
-            bounds = (attrs["y_zero"], attrs["low"], attrs["high"], node.output.dtype.is_signed)
-        twice = "" if self.table is None else self.table.twice
-        fixed = self.table is not None and self.table.fixed_point_only and not self._shift
-        members = self.layer.members(
-            self.kernel,
-            node.output.dtype.itemsize,
-            bounds,
-            fixed and not f.common.replaceable,
-            twice,
-        )
-        address = share_layer(f, "tvmrt_micro_conv_i8", members, False, f"{node.name}")
+            fields["multipliers"], twice = table.print(f), table.twice
+            bounds = (*_bounds(node.attrs), node.output.dtype.is_signed)
+            fixed = table.fixed_point_only and not self._shift and not f.common.replaceable
+        size = node.output.dtype.itemsize
+        members = self.layer.members(self.kernel, size, bounds, fixed, twice)
+        address = share_layer(f, "tvmrt_micro_conv_i8", members, False, node.name)
         call = ", ".join((address, "&data", "&right", *self.kernel.extra_arguments(self.layer)))
 
         def print_product(x: str, w: str, strides: tuple[SymInt, ...], y: str) -> None:
@@ -119,8 +108,11 @@ def requantizes(node: Node, scale: np.ndarray, attrs: dict[str, Any]) -> bool:
     and the rounding."""
     if attrs["to"] not in INT8_TYPES or not fits_board(node):
         return False
-    bounds = (attrs["y_zero"], attrs["low"], attrs["high"])
-    return requant_table(scale, attrs.get("rounding", "even"), *bounds) is not None
+    return requant_table(scale, attrs["rounding"], *_bounds(attrs)) is not None
+
+
+def _bounds(attrs: dict[str, Any]) -> tuple[int, int, int]:
+    return attrs["y_zero"], attrs["low"], attrs["high"]
 
 
 def board_matmul(
@@ -130,15 +122,14 @@ def board_matmul(
 
     ``scale``: of the sums, a number for each column.
     """
-    attrs, table = node.attrs, None
+    table = None
     if not fits_board(node):
         return None
-    if attrs["to"] in INT8_TYPES:
-        bounds = (attrs["y_zero"], attrs["low"], attrs["high"])
-        table = requant_table(scale, rounding_of(node), *bounds)
+    if node.attrs["to"] in INT8_TYPES:
+        table = requant_table(scale, rounding_of(node), *_bounds(node.attrs))
     shape = micro_shape(layer, None if table is None else scale)
     if shape is None:
         return None
     whole = MicroLayerI8(shape, layer, np.zeros((layer.out_c, layer.in_c), np.int8))
     kernel = KERNELS.choose(whole, target.board, packs_in_run=True)
-    return BoardMatMul(node, whole, kernel, scale, table)
+    return BoardMatMul(node, whole, kernel, kernel.pack(whole), scale, table)
