@@ -35,13 +35,9 @@ LEFT_OUT = re.compile(
     r"|/\w*(amx|bf16|neon|rvv|wasm)\w*\.h"
 )
 PART = "is a part of"
-HEADERS = (
-    *("math.h", "stddef.h", "stdint.h", "stdlib.h", "string.h", "stdio.h"),
-    *(
-        f"tvm/runtime/{name}.h"
-        for name in ("c_backend_api", "metadata", "dims", "run_plan", "region")
-    ),
-)
+LIBC = ("math.h", "stddef.h", "stdint.h", "stdlib.h", "string.h", "stdio.h")
+RUNTIME = ("c_backend_api", "metadata", "dims", "run_plan", "region")
+HEADERS = (*LIBC, *(f"tvm/runtime/{name}.h" for name in RUNTIME))
 # What a function of a header begins with: macros of compiler.h, or what they stand for.
 STORAGE = re.compile(
     r"\b(static\s+(?:inline\b\s*)?(?:__attribute__\s*\(\([^()]*(?:\([^()]*\))*[^()]*\)\)\s*)*"
@@ -133,7 +129,9 @@ def declared(text: str) -> tuple[str, list[str]]:
 def preprocessed(command: list[str], include: Path, source: Path) -> str:
     """Return a file after the preprocessor, with the definitions of macros."""
     here = Path(__file__).parent
-    folders = [here / "python" / "libc", here / "intrinsics", include]
+    for name in ("emmintrin.h", "smmintrin.h"):
+        (source.parent / name).write_text("#include <immintrin.h>\n")
+    folders = [here / "python" / "libc", here / "intrinsics", include, source.parent]
     arguments = ["-nostdinc", "-E", "-dD", *(f"-I{folder}" for folder in folders), str(source)]
     return _output([*command, *arguments])
 
@@ -194,6 +192,7 @@ def main(level: str, include: Path, folder: Path, outputs: list[Path], command: 
         target.write_text(exported(text), encoding="utf-8")
         if not LEFT_OUT.search(path) and PART not in text:
             included.append(path)
+    level = level.removesuffix("_fixed")
     macros = "".join(f"#define {name} {value}\n" for name, value in tiles.MACROS[level].items())
     head = macros + "".join(f"#include <{name}>\n" for name in HEADERS)
     probe = folder / "headers.c"

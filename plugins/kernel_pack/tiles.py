@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 LANES = {"v3": 8, "v4vnni": 16, "neon": 4, "dot": 4}
 REGISTERS = {"v3": 16, "v4vnni": 32, "neon": 32, "dot": 32}
 _I8_FORMATS = {"v3": "X86_AVX2", "v4vnni": "X86_VNNI", "neon": "NEON", "dot": "NEON_DOT"}
@@ -94,27 +96,18 @@ def _int8_tiles(level: str) -> dict[str, str]:
             if vectors * width + (2 * vectors + 3 if wide else vectors + 1) > registers:
                 break
             for kind, signed in (("u8", 0), ("s8", 1)):
-                name, sizes = (
-                    f"tvmrt_tile_i8_{vectors}x{width}_{kind}",
-                    f"{vectors}, {width}, {signed}",
-                )
+                name = f"tvmrt_tile_i8_{vectors}x{width}_{kind}"
+                sizes = f"{vectors}, {width}, {signed}"
                 result[name] = f"TVMRT_DEFINE_TILE_I8({name}, {sizes}, 0, TVMRT_RESIDUAL_NONE)"
                 added = f"{name}_add_{kind}"
                 residual = f"TVMRT_RESIDUAL_{kind.upper()}"
                 result[added] = f"TVMRT_DEFINE_TILE_I8({added}, {sizes}, 0, {residual})"
     blocks, widths = ((32, 16, 8), (1, 2)) if wide else ((64, 48, 32, 16, 8), (1, 2, 3, 4, 5))
-    for rows, kind, signed, parts in (
-        (4, "u8", 0, 1),
-        (4, "s8", 1, 1),
-        (3, "s8", 1, 1),
-        (3, "u8", 0, 2),
-    ):
-        for stride in (1, 2):
-            for block in blocks:
-                for width in widths:
-                    suffix = "_wide" * (parts - 1)
-                    name = f"tvmrt_depthwise_i8_{rows}x3s{stride}d1_{block}x{width}_{kind}{suffix}"
-                    sizes = f"{rows}, 3, {stride}, 1, {width}, {block}, {parts}, {signed}"
-                    call = f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {sizes}, TVMRT_RESIDUAL_NONE)"
-                    result[name] = call
+    layers = ((4, "u8", 0, 1), (4, "s8", 1, 1), (3, "s8", 1, 1), (3, "u8", 0, 2))
+    for layer, stride, block, width in product(layers, (1, 2), blocks, widths):
+        rows, kind, signed, parts = layer
+        suffix = "_wide" * (parts - 1)
+        name = f"tvmrt_depthwise_i8_{rows}x3s{stride}d1_{block}x{width}_{kind}{suffix}"
+        sizes = f"{rows}, 3, {stride}, 1, {width}, {block}, {parts}, {signed}"
+        result[name] = f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {sizes}, TVMRT_RESIDUAL_NONE)"
     return result

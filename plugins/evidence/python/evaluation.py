@@ -20,17 +20,10 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class OnnxNetwork:
-    """An ONNX network in the evaluator of the onnx package.
+    """An ONNX network in the evaluator of the onnx package. ``nodes``: the names of its nodes, as
+    the compiler gives them, and the tensors that they compute.
 
-    Attributes
-    ----------
-    nodes
-        Its nodes in order: names, as the compiler gives them, and tensors that they compute.
-
-    Raises
-    ------
-    ValueError
-        If the evaluator cannot run the network.
+    Raises ValueError if the evaluator cannot run the network.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -49,9 +42,7 @@ class OnnxNetwork:
         except Exception as error:  # the package raises whatever its parts raise
             raise ValueError(_first_line(error)) from error
 
-    def run(
-        self, feeds: Arrays, replace: Callable[[str, np.ndarray], np.ndarray]
-    ) -> dict[str, np.ndarray]:
+    def run(self, feeds: Arrays, replace: Callable = lambda name, array: array) -> Arrays:
         """Return all tensors by name. ``replace`` is given each, and returns what is read of it."""
         found: dict[str, Any] = {"": None, **self._evaluator.rt_inits_, **feeds}
         for node in self._evaluator.rt_nodes_:
@@ -93,14 +84,9 @@ def _evaluate(node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndar
 
 
 class PlainEvaluation:
-    """Tensors of a graph, evaluated where they are asked for; floats are computed in float64.
+    """Tensors of a graph, evaluated when they are requested; floats are computed in float64.
 
-    Parameters
-    ----------
-    feeds
-        Arrays by name of the graph's inputs.
-    values
-        Known arrays.
+    ``feeds``: arrays by name of the graph's inputs; ``values``: known arrays.
     """
 
     def __init__(self, feeds: Arrays, values: Mapping[Value, np.ndarray] | None = None) -> None:

@@ -16,8 +16,9 @@ from tvmrt.compiler.sdk.export import filling, runtime_headers, scratch_folder
 from tvmrt.error import CompileError, UnsupportedError
 from tvmrt.option_syntax import option
 
-from . import bounds, documents, loops, reference, trace, vectors
+from . import bounds, documents, loops, trace, vectors
 from .evaluation import OnnxNetwork
+from .reference import files as reference
 from .signature import sign
 
 INDEX, SIGNATURE = "index.json", "index.sig"

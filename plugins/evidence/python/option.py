@@ -12,13 +12,12 @@ WRITER = "tvmrt.plugins.evidence.folder:write_evidence"  # read by compilations 
 
 def _refused(request: Any) -> str | None:
     if request.evidence is None:
-        names = [name for name in ("evidence_inputs",) if getattr(request, name) is not None]
-        return f"{option(names[0])} is for {option('evidence')}; add it" if names else None
-    built = [option("runtime", "crt"), option("executor", "aot"), option("interface_api", "c")]
-    built.append(option("unpacked_api", True))
+        lone = request.evidence_inputs is not None
+        return f"{option('evidence_inputs')} is for {option('evidence')}; add it" if lone else None
     is_built = request.runtime == "crt" and request.interface_api == "c" and request.unpacked_api
     rules = (
-        (not is_built, f"needs {built[0]} with {built[1]}, {built[2]} and {built[3]}"),
+        (not is_built, f"needs {option('runtime', 'crt')} with {option('executor', 'aot')}, "
+                       f"{option('interface_api', 'c')} and {option('unpacked_api', True)}"),
         (request.params != "flash", f"traces the weights; choose {option('params', 'flash')}"),
         (request.devices, "does not read the code of devices; choose no device"),
         (request.workspace_io, f"passes inputs of its own; omit {option('workspace_io')}, which "

@@ -15,15 +15,10 @@ def sign(data: bytes, key: Path) -> bytes:
 
 
 def is_signed(data: bytes, signature: bytes, key: Path) -> bool:
-    """Return whether a public key, or the one of a private key, made this signature."""
+    """Return whether the private key of a public key made this signature."""
     from cryptography.exceptions import InvalidSignature
 
-    is_private = b"PRIVATE KEY" in key.read_bytes()
-    public = (
-        _read(key, "load_pem_private_key", None).public_key()
-        if is_private
-        else _read(key, "load_pem_public_key")
-    )
+    public = _read(key, "load_pem_public_key")
     try:
         public.verify(bytes.fromhex(signature.decode("ascii", "replace")), data)
     except (InvalidSignature, ValueError):

@@ -140,7 +140,7 @@ def _outputs(
     except ValueError as problem:
         if network is None:
             raise ValueError(f"the evidence needs expected outputs, but {problem}") from problem
-    found = network.run(inputs, lambda name, array: array)
+    found = network.run(inputs)
     return [found[name].astype(t.dtype.numpy)
             for name, t in zip(program.output_names, program.output_types)]  # fmt: skip
 
@@ -187,20 +187,17 @@ def print_vectors(library: Any, tensors: Sequence[VisibleTensor], vectors: Seque
         _list("const uint32_t replay_bytes", [f"{b.nbytes}" for b in program.outputs]),
         _list("uint8_t *const replay_pools", [s for s, _ in used] or ["0"]),
         _list("const uint32_t replay_pool_bytes", [str(p.used_bytes) for _, p in used] or ["0"]),
-        "", *_tensor_lines(tensors, dict(zip(range(len(symbols)), symbols))), "",
+        "", *_tensor_lines(tensors, symbols), "",
     ]  # fmt: skip
     for v, vector in enumerate(vectors):
         lines += [_bits(f"in_{v}_{i}", a) for i, a in enumerate(vector.inputs.values())]
         lines += [_bits(f"out_{v}_{i}", a) for i, a in enumerate(vector.outputs)]
-    tables = (
-        ("const void *const", "inputs", "in_", len(program.inputs)),
-        ("const unsigned char *const", "expected", "out_", len(program.outputs)),
-    )
-    for kind, name, start, count in tables:
-        cast = "(const unsigned char *)" if name == "expected" else ""
-        rows = [", ".join(f"{cast}{start}{v}_{i}" for i in range(count)) or "0"
+    for name, start, buffers in (
+        ("inputs", "in", program.inputs), ("expected", "out", program.outputs),
+    ):  # fmt: skip
+        rows = [", ".join(f"{start}_{v}_{i}" for i in range(len(buffers))) or "0"
                 for v in range(len(vectors))]  # fmt: skip
-        lines.append(_table(f"{kind} replay_{name}", rows, count or 1))
+        lines.append(_table(f"const void *const replay_{name}", rows, len(buffers) or 1))
     rows = [", ".join(map(repr, vector.allowed)) for vector in vectors]
     lines.append(_table("const double replay_allowed", rows, len(program.outputs)))
     rows = [",\n   ".join(vector.digests) for vector in vectors]
@@ -217,7 +214,7 @@ def _table(head: str, rows: Sequence[str], columns: int) -> str:
     return f"static {head}[][{columns}] = {{\n  {{{body}}}\n}};"
 
 
-def _tensor_lines(tensors: Sequence[VisibleTensor], symbols: Mapping[int, str]) -> Iterator[str]:
+def _tensor_lines(tensors: Sequence[VisibleTensor], symbols: Sequence[str]) -> Iterator[str]:
     rows = []
     for k, each in enumerate(tensors):
         at, dtype = each.access.at, each.access.dtype.numpy

@@ -46,20 +46,20 @@ def verify_folder(folder: Path, options: Mapping[str, Any]) -> tuple[list[Tensor
     return rows, JUDGE
 
 
-def _row(part: str, name: str, problem: str = "", maker: str = "", note: str = "") -> Any:
+def _row(part: str, name: str, problem: str = "", note: str = "") -> Any:
     verdict = Verdict(float(bool(problem)), 0.0, float(bool(problem)), problem, note=note)
-    return TensorComparison(part, name, maker, "", (), verdict)
+    return TensorComparison(part, name, "", "", (), verdict)
 
 
 def _check_files(folder: Path, right: Mapping[str, str]) -> Iterator[TensorComparison]:
     names = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
     found = digests({n: p.read_bytes() for n, p in names.items() if n not in (INDEX, SIGNATURE)})
     for name in sorted({*right, *found}):
-        problem = "" if found.get(name) == right.get(name) else "has another hash than the index"
-        problem = problem if name in found else "is missing"
-        problem = problem if name in right else "is not in the index"
-        if problem:
-            yield _row("files", name, problem)
+        if name not in right:
+            yield _row("files", name, "is not in the index")
+        elif found.get(name) != right[name]:
+            reason = "has another hash than the index" if name in found else "is missing"
+            yield _row("files", name, reason)
     yield _row("files", INDEX, note=f"right, {len(right)} files")
 
 
@@ -180,7 +180,7 @@ def _by_nodes(
     arrays: list[np.ndarray], vector: int,
 ) -> Iterator[TensorComparison]:  # fmt: skip
     rows = about["tensors"]
-    shapes = {n: a.shape for n, a in network.run(inputs, lambda name, array: array).items()}
+    shapes = {n: a.shape for n, a in network.run(inputs).items()}
     tensors: dict[str, int] = {}
     for number, row in enumerate(rows):
         for node, names in network.nodes:

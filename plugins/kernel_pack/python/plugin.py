@@ -9,5 +9,6 @@ PLUGIN = Plugin(
     hooks={
         "kernel pack": "tvmrt.plugins.kernel_pack.pack",
         "build kernel-pack": "tvmrt.plugins.kernel_pack.link:build_library",
+        "reproducible kernel-pack": "tvmrt.plugins.kernel_pack.pack:fixed_target",
     },
 )

@@ -13,15 +13,8 @@ from dataclasses import dataclass
 from itertools import product
 
 # C types of elements, by the names in functions.
-TYPES = {
-    "float": "f32",
-    "double": "f64",
-    **{
-        f"{sign}int{bits}_t": f"{sign or 'i'}{bits}"
-        for bits in (8, 16, 32, 64)
-        for sign in ("", "u")
-    },
-}
+TYPES = {"float": "f32", "double": "f64"}
+TYPES |= {f"{s}int{bits}_t": f"{s or 'i'}{bits}" for bits in (8, 16, 32, 64) for s in ("", "u")}
 # Types of C's arithmetic, of increasing rank.
 ARITHMETIC = ("int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double")
 INTEGERS = ARITHMETIC[:4]

@@ -193,11 +193,6 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
-        "the kernel pack adds in an order of its own; {reproducible} needs a C compiler",
-        lambda r: r.reproducible and r.target == "kernel-pack",
-        UnsupportedError,
-    ),
-    Rule(
         "{row_chains} needs {runtime=host}; for a board use {ram}",
         lambda r: r.row_chains is not None and r.runtime == "crt",
         UnsupportedError,

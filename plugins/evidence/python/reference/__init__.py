@@ -1,6 +1,2 @@
 """C of a network by a plain generator that shares with the compiler only the import and the
 definitions of pointwise operators."""
-
-from .files import missing, write_reference
-
-__all__ = ["missing", "write_reference"]

@@ -41,12 +41,12 @@ def write_reference(graph: Graph, folder: Path, name: str) -> None:
     """Write C of an imported network, which no pass has changed, in the plainest way.
 
     ``NAME_reference.c`` has one function of nested loops for each node and
-    ``NAME_reference_run(inputs, outputs)``, ``NAME_constants.c`` the weights, ``NAME_reference.h``
-    declares both. They need a C99 compiler with ``-ffp-contract=off`` and the C library. Of the
-    compiler only the imported graph and the definitions of pointwise operators are used: no pass,
-    no plan, no kernel. Sums are sequential in double. float32 tensors are kept in double, too,
-    unless the network quantises: there each result is rounded as the network defines. ``name``, a
-    C identifier, begins all names of the files. Raises ValueError if ``missing`` names a reason.
+    ``NAME_reference_run(inputs, outputs)``, ``NAME_constants.h`` the weights. They need a C99
+    compiler with ``-ffp-contract=off`` and the C library. Of the compiler only the imported graph
+    and the definitions of pointwise operators are used: no pass, no plan, no kernel. Sums are
+    sequential in double. float32 tensors are kept in double, too, unless the network quantises:
+    there each result is rounded as the network defines. ``name``, a C identifier, begins all names
+    of the files. Raises ValueError if ``missing`` names a reason.
     """
     problems = missing(graph)
     if problems:
@@ -56,9 +56,7 @@ def write_reference(graph: Graph, folder: Path, name: str) -> None:
         )
     layers = find_layers(graph)
     names = _tensor_names(graph, layers)
-    folder = Path(folder)
-    (folder / f"{name}_constants.c").write_text(_constants(graph, names, name))
-    (folder / f"{name}_reference.h").write_text(_header(names, name))
+    (folder / f"{name}_constants.h").write_text(_constants(graph, names))
     (folder / f"{name}_reference.c").write_text(_source(graph, layers, names, name))
 
 
@@ -75,40 +73,18 @@ def _declare(value: Value, name: str) -> str:
     return f"{c_type(value)} {name}[{max(value.type.size, 1)}]"
 
 
-def _header(names: dict[Value, str], name: str) -> str:
-    guard = f"{name.upper()}_REFERENCE_H_"
-    lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
-    for value, constant in names.items():
+def _constants(graph: Graph, names: dict[Value, str]) -> str:
+    """Return definitions of the constants by their bits: compilers read integers much faster."""
+    parts = [f"/* Constants of {_comment(graph.name)} by their bits. */\n#include <stdint.h>\n"]
+    for value, name in names.items():
         if value.is_constant:
-            lines.append(f"extern const {_union(value, name, constant)};")
-            lines.append(f"#define {constant} {name}_{constant}.of")
-    lines += [
-        "",
-        "/* Computes all tensors. inputs and outputs are arrays of the network's element types, in",
-        " * its order. Returns 0, or -1 if an index lies outside of its tensor. */",
-        f"int {name}_reference_run(const void* const* inputs, void* const* outputs);",
-        "",
-        "#endif",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _union(value: Value, name: str, constant: str) -> str:
-    """Return a declaration of a constant by its bits: compilers read integers much faster."""
-    bits = max(value.dtype.bits, 8)
-    size = max(value.type.size, 1)
-    own = f"{name}_{constant}"
-    return f"union {own} {{ uint{bits}_t bits[{size}]; {value.dtype.c} of[{size}]; }} {own}"
-
-
-def _constants(graph: Graph, names: dict[Value, str], name: str) -> str:
-    parts = [f"/* Constants of {_comment(graph.name)} by their bits. */\n"]
-    parts.append(f'#include "{name}_reference.h"\n')
-    for value, constant in names.items():
-        if value.is_constant:
-            own = f"{name}_{constant}"
-            parts.append(f"\n/* {_comment(value.name)}: {value.type} */\n")
-            parts.append(f"const union {own} {own} = {{{{\n{bits_text(value.data)}}}}};\n")
+            bits, size = max(value.dtype.bits, 8), max(value.type.size, 1)
+            parts.append(
+                f"\n/* {_comment(value.name)}: {value.type} */\n"
+                f"static const union {{ uint{bits}_t bits[{size}]; {value.dtype.c} of[{size}]; }} "
+                f"bits_of_{name} = {{{{\n{bits_text(value.data)}}}}};\n"
+                f"#define {name} bits_of_{name}.of\n"
+            )
     return "".join(parts)
 
 
@@ -121,14 +97,18 @@ def _source(graph: Graph, layers: dict[Node, Layer], names: dict[Value, str], na
     rounds = any(node.op in ("quantize", "dequantize") for node in graph.nodes)
     lines = [
         f"/* Reference of the network {_comment(graph.name)}: one function for each node. */",
-        f'#include "{name}_reference.h"',
+        f'#include "{name}_constants.h"',
         f"\ntypedef {'float' if rounds else 'double'} real; /* of float32 tensors */\n",
         HELPERS.read_text(),
     ]
     for value, tensor in names.items():
         if not value.is_constant:
             lines.append(f"static {_declare(value, tensor)}; /* {_comment(value.name)} */")
-    run = [f"\nint {name}_reference_run(const void* const* inputs, void* const* outputs) {{"]
+    run = [
+        "\n/* Compute all tensors; inputs and outputs: arrays of the network's element types, in",
+        " * its order. Return 0, or -1 if an index lies outside of its tensor. */",
+        f"int {name}_reference_run(const void* const* inputs, void* const* outputs) {{",
+    ]
     run.append("  ref_outside = 0;")
     run += [_copy(f"{names[v]}[i]", f"inputs[{i}]", v, True) for i, v in enumerate(graph.inputs)]
     parts = {node for layer in layers.values() for node in layer.nodes}

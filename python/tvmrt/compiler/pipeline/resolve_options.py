@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from tvmrt import plugin
 from tvmrt.compiler import option_rules
 from tvmrt.compiler.codegen import pool_options
 from tvmrt.compiler.codegen.c.naming import check_module_name
@@ -22,7 +23,8 @@ from tvmrt.option_syntax import option
 
 
 def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Request, Target]:
-    """Return the request with all options resolved and checked, and its target."""
+    """Return the request with all options resolved and checked, and its target. A plug-in may state
+    another one for ``reproducible`` by the hook ``reproducible NAME``, a function."""
     if family is not None:
         if requested.target not in (None, "native", family.target):
             raise ValueError(
@@ -40,7 +42,8 @@ def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Reque
         else get_target(cast(str, requested.target), requested.levels, bf16)
     )
     if requested.reproducible:
-        machine = machine.with_fixed_order()
+        own = plugin.find("hooks", f"reproducible {machine.name}")
+        machine = own() if own else machine.with_fixed_order()
     request = requested.with_defaults(machine.hosted)
     option_rules.check(request)
     if bf16 and not any(level.bf16 for level in machine.levels or [machine]):
