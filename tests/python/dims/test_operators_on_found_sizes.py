@@ -68,6 +68,11 @@ CASES = {
         n = Shape(x) d = Cast<to=11>(n) t = Constant<value: tensor = double {0.3333333333333333}>()
         m = Mul(d, t) r = Round(m) i = Cast<to=7>(r) o = Constant<value_int=1>() l = Max(i, o)
         z = Constant<value_int=0>() s = Squeeze(l) k = Range(z, s, o) y = Cast<to=1>(k) }""",
+    "rows of parts of a rounded size, in another order": """(float[K,L] y) {
+        row = Constant<value_ints=[-1,1]>() r = Reshape(x, row) n = Shape(x) d = Cast<to=1>(n)
+        t = Constant<value_float=0.33333334>() m = Mul(d, t) o = Round(m) i = Cast<to=7>(o)
+        rest = Sub(n, i) parts = Concat<axis=0>(i, rest) a, b = Split<axis=0>(r, parts)
+        s = Concat<axis=0>(b, a) y = Mul(s, s) }""",
     "Reshape to a rounded number of rows": """(float[K,L] y) {
         n = Shape(x) d = Cast<to=11>(n) t = Constant<value: tensor = double {0.5}>()
         m = Mul(d, t) r = Round(m) i = Cast<to=7>(r) o = Constant<value_ints=[1]>() k = Max(i, o)

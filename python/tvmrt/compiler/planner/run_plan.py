@@ -7,7 +7,13 @@ from math import prod
 
 from tvmrt.compiler.ir.program import ALIGN_BYTES, Buffer, FoundSize, Program, RunPlan
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.ir.sizes import SymInt, allocation_extent, is_unbounded, symbols_of
+from tvmrt.compiler.ir.sizes import (
+    SymInt,
+    allocation_extent,
+    data_dependent_symbols,
+    is_unbounded,
+    symbols_of,
+)
 from tvmrt.error import UnsupportedSizes
 from tvmrt.option_syntax import option
 
@@ -49,7 +55,7 @@ def plan_of_runs(
     return RunPlan(
         buffers,
         {b: index[shared[b]] for b in shared},
-        sorted((s for s in checked if is_unbounded(s) and not phase(s)), key=repr),
+        sorted((s for s in checked if is_unbounded(s) and not data_dependent_symbols(s)), key=repr),
         found,
         [sum(p <= number for p in phases) for number in range(last + 1)],
         [phase(*type.shape) for type in program.output_types],

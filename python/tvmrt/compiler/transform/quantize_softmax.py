@@ -11,14 +11,7 @@ from typing import Any, Union
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.quantized import INT8_TYPES, dequantize_of, is_per_tensor, storage_range
-from tvmrt.compiler.ir.quantized_softmax import (
-    MAX_ROW,
-    MAX_SHIFT,
-    ONE,
-    can_compute,
-    exponentials,
-    factor_of,
-)
+from tvmrt.compiler.ir.quantized_softmax import MAX_SHIFT, ONE, can_compute, exponentials, factor_of
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .dead_code import remove_dead_code
@@ -71,7 +64,8 @@ def _in_nodes(b: Builder, node: Node) -> Value | None:
     """Replace the nodes into which the reader of ``.tflite`` files divides a softmax."""
     values: dict[str, Value] = {}
     nodes: list[Node] = []
-    if node.output.dtype.name not in INT8_TYPES or not _match(_SOFTMAX, node.output, values, nodes):
+    to = node.output.dtype.name
+    if to not in INT8_TYPES or not _match(_SOFTMAX, node.output, values, nodes):
         return None
     x, powers = values["x"], values["table"]
     shape, numbers = x.shape, {}
@@ -84,14 +78,14 @@ def _in_nodes(b: Builder, node: Node) -> Value | None:
     fits = (numbers["low"], numbers["high"]) == storage_range(node.output.dtype)
     fits = fits and (numbers["mask"], numbers["powers_shift"]) == (ONE, 12)
     fits = fits and axes == {(len(shape) - 1,)} and x.dtype.name in INT8_TYPES
-    fits = fits and isinstance(shape[-1], int) and 0 < shape[-1] <= MAX_ROW
+    fits = fits and isinstance(shape[-1], int) and can_compute(to, 1.0, shape[-1])
     bits = MAX_SHIFT - numbers["shift"]
     if not fits or not 0 <= bits <= 16 or powers.data is None or powers.data[0] != ONE:
         return None
     if not all(each.guard == node.guard for each in nodes):
         return None
     b.sources = tuple(dict.fromkeys(s for each in nodes for s in each.sources))
-    attrs = {"factor": 0, "bits": bits, "y_zero": numbers["zero"], "to": node.output.dtype.name}
+    attrs = {"factor": 0, "bits": bits, "y_zero": numbers["zero"], "to": to}
     return b.emit("qsoftmax", [x, powers], node.name, **attrs)
 
 
