@@ -15,14 +15,11 @@ import numpy as np
 
 from tvmrt.compiler.sdk.graph import Needs, Region, Value
 from tvmrt.plugins.cmsis_nn.layers import (
-    INT8_MAX,
-    INT8_MIN,
     Convolution,
     ElementwisePair,
     Layer,
     MatMul,
     Operand,
-    Pool,
     Requantization,
     Window,
 )
@@ -246,25 +243,6 @@ def _product(layer: MatMul, names: _Names) -> _Body:
         f"    &kernel, weights, &biases, bias, &result, {names.output}));",
     ]  # fmt: skip
     return _Body(lines, _constants(layer))
-
-
-@_body.register
-def _pool(layer: Pool, names: _Names) -> _Body:
-    window, kind = layer.window, "avgpool" if layer.is_average else "max_pool"
-    images, *rest = window.source
-    source, result = (1, *rest), (1, *window.result[1:])
-    lines = [
-        "cmsis_nn_pool_params params;",
-        _dims("source", source), _dims("kernel", (1, *window.kernel, 1)), _dims("result", result),
-        f"const cmsis_nn_context context = {names.memory};",
-        *_tiles(window), f"params.activation = bounds({INT8_MIN}, {INT8_MAX});",
-    ]  # fmt: skip
-    if layer.is_average:
-        required_size = f"arm_avgpool_s8_get_buffer_size({result[2]}, {source[3]})"
-        lines += [f"if ({required_size} > context.size) return short_of_scratch();"]
-    call = [f"arm_{kind}_s8(&context, &params, &source, {{x}}, &kernel, &result, {{y}})"]
-    lines += _each_image(images, source, result, names.of(layer.x), names.output, call)
-    return _Body(lines, {})
 
 
 @_body.register

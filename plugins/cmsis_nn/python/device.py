@@ -20,7 +20,7 @@ CMSIS_NN = Vendor(
     # float kernels, which CMSIS-NN's own build also excludes by default
     excluded=("Source/*/*_f16.c", "Source/*/*_f32.c", "Source/*/*_flt.c"),
 )
-_GROUPS = "BASICMATH CONVOLUTION FULLYCONNECTED NNSUPPORT POOLING"
+_GROUPS = "BASICMATH CONVOLUTION FULLYCONNECTED NNSUPPORT"
 PACKAGED = Packaged(
     kconfig=("CMSIS_NN", *(f"CMSIS_NN_{group}" for group in _GROUPS.split())),
     component=("CMSIS", "NN Lib"),
@@ -31,7 +31,7 @@ PACKAGED = Packaged(
 @register
 class CmsisNN(Device):
     """CMSIS-NN: Arm's int8 kernels for Cortex-M, for firmware archives; convolution, matmul,
-    pooling, add, multiply."""
+    add, multiply."""
 
     name = "cmsis-nn"
     real_time = True

@@ -75,13 +75,6 @@ class MatMul:
 
 
 @dataclass(frozen=True)
-class Pool:
-    x: Value
-    window: Window
-    is_average: bool
-
-
-@dataclass(frozen=True)
 class Operand:
     """Operand of an add: (q - zero) times the multiplier."""
 
@@ -103,7 +96,7 @@ class ElementwisePair:
     finish: Requantization
 
 
-Layer = Union[Convolution, MatMul, Pool, ElementwisePair]
+Layer = Union[Convolution, MatMul, ElementwisePair]
 
 
 def layer_of(nodes: Sequence[Node]) -> Layer:
@@ -114,8 +107,6 @@ def layer_of(nodes: Sequence[Node]) -> Layer:
         build = _convolution if first.has(Trait.CONVOLUTION) else _product
         return build(first, nodes[1:])
     _check_bytes(*first.inputs, first.output)
-    if first.has(Trait.POOL):
-        return _pool(first)
     return _pair(first) if first.operator.integer_of else _fixed_pair(first)
 
 
@@ -249,33 +240,6 @@ def _product(node: Node, steps: Sequence[Node]) -> MatMul:
         x, x.type.size // terms, transposed, _bias(node, count), node.attrs["x_zero"],
         _finish(node, steps, count),
     )  # fmt: skip
-
-
-def _pool(node: Node) -> Pool:
-    at, x = node.attrs, node.inputs[0]
-    assert x is not None
-    average = node.has(Trait.MEAN)
-    if any(step != 1 for step in at["dilations"]):
-        raise UnsupportedError("CMSIS-NN has no pools of dilated windows")
-    window = _window(node, at["kernel"])
-    if average:
-        _check_average(node)
-    for n, y, k, s, before in zip(
-        window.source[1:3], window.result[1:3], window.kernel, window.strides, window.pads
-    ):
-        if before >= k or (y - 1) * s - before >= n:
-            raise UnsupportedError("a window lies entirely in the padding")
-    return Pool(x, window, average)
-
-
-def _check_average(node: Node) -> None:
-    at = node.attrs
-    if (at["x_scale"], at["x_zero"]) != (at["y_scale"], at["y_zero"]):
-        raise UnsupportedError("CMSIS-NN averages need equal scales and zero points")
-    if (at["low"], at["high"]) != (INT8_MIN, INT8_MAX):
-        raise UnsupportedError("its averages are clamped")
-    if at["count_pads"] and any((*at["pads_before"], *at["pads_after"])):
-        raise UnsupportedError("CMSIS-NN excludes padding from averages")
 
 
 def _check_shapes(node: Node) -> tuple[Value, Value]:

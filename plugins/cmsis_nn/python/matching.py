@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.sdk.graph import Graph, Node, Value, ValueUsers
 
-SINGLE_NODE_OPS = frozenset(
-    {"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"}
-)
+SINGLE_NODE_OPS = frozenset({"qadd", "qmul", "fixed_sum", "fixed_pair_product"})
 SCALES = frozenset({"fixed_scale", "float_scale"})
 # Nodes after the scale of a matmul's sums, each at most once and in this order.
 REQUANTIZE_STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 from math import prod
 
 from tvmrt.compiler.sdk.arithmetic import round_up
-from tvmrt.plugins.cmsis_nn.layers import Convolution, Layer, MatMul, Pool
+from tvmrt.plugins.cmsis_nn.layers import Convolution, Layer, MatMul
 
 BYTES_PER_ELEMENT = 4  # bytes of scratch per element of a window: two of 16 bits, or four of 8
 HELIUM_BLOCK = 124  # channels that Helium's depthwise kernel processes at a time
@@ -20,8 +20,6 @@ def scratch_bytes(layer: Layer, board: frozenset[str]) -> int:
     if isinstance(layer, MatMul):
         as_convolution = "mve" in board or not layer.finish.is_per_tensor
         return _windows(layer.weights.shape[1], board) if as_convolution else 0
-    if isinstance(layer, Pool) and layer.is_average and "mve" not in board:
-        return 4 * layer.window.source[3] if "dsp" in board else 0
     return 0
 
 

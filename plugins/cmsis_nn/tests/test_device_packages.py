@@ -116,7 +116,9 @@ def test_zephyr_selects_its_module(layer, tmp_path):
     assert found.syms["CMSIS_NN"].str_value == "n"
     found.syms["NET_NETWORK"].set_value("y")
     values = {name: found.syms[name].str_value for name in there}
-    assert {values.pop(f"CMSIS_NN_{name}") for name in ("ACTIVATION", "SOFTMAX", "SVD")} == {"n"}
+    assert {
+        values.pop(f"CMSIS_NN_{name}") for name in ("ACTIVATION", "POOLING", "SOFTMAX", "SVD")
+    } == {"n"}
     assert set(values.values()) == {"y"} and not found.warnings
     assert not list((tmp_path / "package").rglob("arm_*"))
     listed = (tmp_path / "package/zephyr/CMakeLists.txt").read_text()

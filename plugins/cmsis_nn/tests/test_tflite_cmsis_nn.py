@@ -15,7 +15,6 @@ LAYERS = {
     "convolutional_int8": {
         "CONV_2D",
         "FULLY_CONNECTED",
-        "MAX_POOL_2D",
     },
     "separable_int8": {"DEPTHWISE_CONV_2D"},
     "residual_int8": {"ADD", "CONV_2D"},
@@ -37,15 +36,11 @@ def test_layers_equal_litert(name, tmp_path):
         np.testing.assert_array_equal(y, wanted)
 
 
-def test_maxima_and_pairs_to_the_bit(tmp_path):
+def test_pairs_to_the_bit(tmp_path):
     net = Net()
     image = {"scale": 0.05, "zero": -4}
     a = net.input([2, 5, 4, 6], "int8", **image)
     b = net.input([2, 5, 4, 6], "int8", scale=0.071, zero=9)
-    window = {"strideH": 1, "strideW": 1, "padding": net.schema.Padding.VALID}
-    c = net.output([2, 4, 4, 6], "int8", **image)
-    net.op("MAX_POOL_2D", [a], [c], options="Pool2DOptions", filterHeight=2, filterWidth=1,
-           **window)  # fmt: skip
     for name, options, scale in (("ADD", "AddOptions", 0.1), ("MUL", "MulOptions", 0.08)):
         y = net.output([2, 5, 4, 6], "int8", scale=scale, zero=-2)
         net.op(name, [a, b], [y], options=options)

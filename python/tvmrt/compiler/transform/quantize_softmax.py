@@ -64,8 +64,10 @@ def _in_nodes(b: Builder, node: Node) -> Value | None:
     """Replace the nodes into which the reader of ``.tflite`` files divides a softmax."""
     values: dict[str, Value] = {}
     nodes: list[Node] = []
-    to = node.output.dtype.name
-    if to not in INT8_TYPES or not _match(_SOFTMAX, node.output, values, nodes):
+    to = node.attrs.get("to")
+    if node.op != "cast" or to not in INT8_TYPES:
+        return None
+    if not _match(_SOFTMAX, node.output, values, nodes):
         return None
     x, powers = values["x"], values["table"]
     shape, numbers = x.shape, {}

@@ -39,19 +39,6 @@ arm_cmsis_nn_status arm_fully_connected_s8(
     int8_t* output_data);
 int32_t arm_fully_connected_s8_get_buffer_size(const cmsis_nn_dims* filter_dims);
 
-arm_cmsis_nn_status arm_avgpool_s8(const cmsis_nn_context* ctx,
-                                   const cmsis_nn_pool_params* pool_params,
-                                   const cmsis_nn_dims* input_dims, const int8_t* input_data,
-                                   const cmsis_nn_dims* filter_dims,
-                                   const cmsis_nn_dims* output_dims, int8_t* output_data);
-int32_t arm_avgpool_s8_get_buffer_size(const int dim_dst_width, const int ch_src);
-
-arm_cmsis_nn_status arm_max_pool_s8(const cmsis_nn_context* ctx,
-                                    const cmsis_nn_pool_params* pool_params,
-                                    const cmsis_nn_dims* input_dims, const int8_t* input_data,
-                                    const cmsis_nn_dims* filter_dims,
-                                    const cmsis_nn_dims* output_dims, int8_t* output_data);
-
 arm_cmsis_nn_status arm_elementwise_add_s8(
     const int8_t* input_1_vect, const int8_t* input_2_vect, const int32_t input_1_offset,
     const int32_t input_1_mult, const int32_t input_1_shift, const int32_t input_2_offset,
@@ -63,10 +50,6 @@ arm_cmsis_nn_status arm_elementwise_mul_s8(
     const int32_t input_2_offset, int8_t* output, const int32_t out_offset, const int32_t out_mult,
     const int32_t out_shift, const int32_t out_activation_min, const int32_t out_activation_max,
     const int32_t block_size);
-
-void arm_softmax_s8(const int8_t* input, const int32_t num_rows, const int32_t row_size,
-                    const int32_t mult, const int32_t shift, const int32_t diff_min,
-                    int8_t* output);
 
 #ifdef __cplusplus
 }
