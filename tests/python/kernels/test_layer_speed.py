@@ -21,7 +21,14 @@ LAYERS = [
     ("conv", 256, 256, (9, 9), 1, (32, 32), "", 256, 1),
     ("matmul", 64, 384, 1536, "Relu"),
     ("gemm", 1, 2048, 1000, ""),
+    ("conv", 512, 512, (3, 3), 1, (14, 14), "Relu", 512, 1),
     ("attention", 12, 64, 64, 32),
+    ("attention", 12, 1, 256, 64),
+    ("pool", "AveragePool", 128, 2, 2, 56),
+    ("pool", "MaxPool", 128, 2, 2, 52),
+    ("global_pool", 1280, 7),
+    ("transpose", (1, 85, 3549), (0, 2, 1)),
+    ("transpose", (1, 768, 7, 7), (0, 2, 3, 1)),
     ("resize", "nearest", 64, 56, 2),
 ]  # of classes whose int8 form is faster; `layers.py --int8` prints the others
 

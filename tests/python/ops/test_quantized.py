@@ -390,6 +390,11 @@ def test_batched_and_computed_matmul_operands(tmp_path):
     s = net.dequantize(net.input(net.bytes("int8", 2, 3, 21, 16)), scalar(0.02), zero("int8", 9))
     turned = net.node("Transpose", s, perm=[0, 1, 3, 2])
     net.output(net.quantize(net.node("MatMul", x, turned), *args), "transposed factor")
+    deep = net.dequantize(net.input(net.bytes("uint8", 6, 5, 64)), scalar(0.02), zero("uint8", 99))
+    for kind, point in (("uint8", 9), ("int8", -9)):  # blocks of 16 columns by 32, and a tail
+        s = net.dequantize(net.input(net.bytes(kind, 6, 40, 64)), scalar(0.02), zero(kind, point))
+        y = net.node("MatMul", deep, net.node("Transpose", s, perm=[0, 2, 1]))
+        net.output(net.quantize(y, *args), f"transposed {kind} factor in whole blocks")
     t = net.dequantize(net.input(net.bytes("int8", 16, 33)), scalar(0.02), zero("int8", -9))
     net.output(net.quantize(net.node("Relu", net.node("MatMul", x, t)), *args), "one for all")
     net.check(tmp_path)

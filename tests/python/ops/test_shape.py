@@ -40,6 +40,11 @@ def reshape_cases():
     yield exact("plain", "Transpose", [f32(2, 3, 4)])
     for perm in ((0, 2, 1), (1, 2, 0), (2, 0, 1)):
         yield exact(f"perm{perm}", "Transpose", [f32(2, 30, 40)], perm=list(perm))
+    for shape in ((16, 16), (15, 40), (17, 31), (49, 130)):  # around blocks of 16 x 16 bytes
+        for dtype in (np.int8, np.uint8):
+            name = f"{np.dtype(dtype)}-{shape[0]}x{shape[1]}"
+            values = RNG.integers(-128, 128, shape).astype(dtype)
+            yield exact(name, "Transpose", [values], perm=[1, 0])
     for mode in ("DCR", "CRD"):
         yield exact(mode, "DepthToSpace", [f32(2, 18, 3, 5)], blocksize=3, mode=mode)
     yield exact("2", "SpaceToDepth", [f32(2, 3, 4, 6)], blocksize=2)

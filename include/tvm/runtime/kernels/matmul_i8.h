@@ -11,6 +11,7 @@
 
 #include "conv_i8.h"
 #include "tile/requantize.h"
+#include "tile/transpose.h"
 
 /*! \brief A right operand computed at run time. */
 typedef struct tvmrt_matmul_i8_b {
@@ -71,6 +72,32 @@ TVMRT_INLINE void tvmrt_i8_pack_quad(const tvmrt_matmul_i8_b* b, int64_t k, int 
 }
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+/*! \brief Add a quad of 16 channels minus their offset to the column sums of b. */
+TVMRT_INLINE __m512i tvmrt_i8_add_quad(const tvmrt_matmul_i8_b* b, __m512i sums, __m512i quad) {
+  /* 1 * quad, so that the sums are those of b minus its offset; the remainder of the zero point is
+   * the same for all quads */
+  __m512i zero = _mm512_set1_epi32(4 * (tvmrt_i8_b_offset(b) - b->b_zero));
+  return _mm512_dpbusd_epi32(_mm512_add_epi32(sums, zero), _mm512_set1_epi8(1), quad);
+}
+
+/*! \brief Pack eight quads of 16 channels whose elements are neighbours: a transposition of words.
+ * `step` is the distance of quads in bytes. */
+TVMRT_INLINE void tvmrt_i8_pack_columns(const tvmrt_matmul_i8_b* b, int64_t k, int32_t n,
+                                        int8_t* quad, int64_t step, int32_t* sums) {
+  const __m512i flip = _mm512_set1_epi8((char)(b->b_signed ? 0 : 128));
+  const char* p = (const char*)b->b + k + n * b->n_stride;
+  float words[8][16];
+  tvmrt_transpose_block_32(p, b->n_stride / 4, words[0], 16);
+  tvmrt_transpose_block_32(p + 8 * b->n_stride, b->n_stride / 4, words[0] + 8, 16);
+  __m512i sum = _mm512_loadu_si512(sums);
+  for (int i = 0; i < 8; i++) {
+    const __m512i v = _mm512_xor_si512(_mm512_loadu_si512(words[i]), flip);
+    _mm512_storeu_si512(quad + i * step, v);
+    sum = tvmrt_i8_add_quad(b, sum, v);
+  }
+  _mm512_storeu_si512(sums, sum);
+}
+
 /*! \brief tvmrt_i8_pack_quad for four whole rows of 16 neighbouring channels. */
 TVMRT_INLINE void tvmrt_i8_pack_rows(const tvmrt_matmul_i8_b* b, int64_t k, int32_t n, int8_t* quad,
                                      int32_t* sums) {
@@ -87,11 +114,7 @@ TVMRT_INLINE void tvmrt_i8_pack_rows(const tvmrt_matmul_i8_b* b, int64_t k, int3
   v = _mm512_inserti32x4(v, _mm_unpacklo_epi16(hi01, hi23), 2);
   v = _mm512_inserti32x4(v, _mm_unpackhi_epi16(hi01, hi23), 3);
   _mm512_storeu_si512(quad, v);
-  /* 1 * v, so that the sums are those of b minus its offset; the remainder of the zero point is the
-   * same for all quads */
-  __m512i zero = _mm512_set1_epi32(4 * (tvmrt_i8_b_offset(b) - b->b_zero));
-  __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(sums), zero);
-  _mm512_storeu_si512(sums, _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(1), v));
+  _mm512_storeu_si512(sums, tvmrt_i8_add_quad(b, _mm512_loadu_si512(sums), v));
 }
 #endif
 
@@ -111,6 +134,10 @@ static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
         if (lanes == 16 && from == 0 && to == 4 && b->n_stride == 1) {
           tvmrt_i8_pack_rows(b, k, n, packed, sums + n);
+          continue;
+        }
+        if (lanes == 16 && depth % 32 == 0 && b->k_stride == 1 && b->n_stride % 4 == 0) {
+          if (k % 32 == 0) tvmrt_i8_pack_columns(b, k, n, packed, (end - first) * 4, sums + n);
           continue;
         }
 #endif

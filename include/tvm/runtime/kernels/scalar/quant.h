@@ -47,10 +47,19 @@ static inline float tvmrt_dequantize(int32_t steps, float scale) {
 #endif
 }
 
-/*! \brief The nearest integer to v, clamped to [low, high] within +-2 ^ 21. */
-static inline int32_t tvmrt_round_and_clamp(float v, float low, float high) {
-  const float bounded = tvmrt_bounded_f32(v, low, high);
-  return (int32_t)(bounded + 12582912.0f) - 12582912;
+/*! \brief The nearest integer to v, clamped to [low, high] within +-2 ^ 21; NaN gives low. */
+static inline int32_t tvmrt_round_and_clamp(float v, int32_t low, int32_t high) {
+#if TVMRT_SIMD_LANES_F32 > 1 && !defined(TVMRT_BOARD)
+  /* The bits of floats have the order of integers, whose minimum and maximum GCC vectorises. */
+  const float sum = (v == v ? v : (float)low) + 12582912.0f;
+  const int32_t least = 0x4B400000 + low, most = 0x4B400000 + high;
+  int32_t bits;
+  memcpy(&bits, &sum, sizeof(bits));
+  bits = bits < least ? least : bits;
+  return (bits > most ? most : bits) - 0x4B400000;
+#else
+  return (int32_t)(tvmrt_bounded_f32(v, (float)low, (float)high) + 12582912.0f) - 12582912;
+#endif
 }
 
 /*! \brief round(v) + zero, clamped to [low, high]; v is not NaN. */
@@ -73,7 +82,7 @@ static inline int32_t tvmrt_round_and_add_zero_point(float v, int32_t zero, int3
   const int32_t q = tvmrt_round_to_int32(v) + zero;
   return q < low ? low : q > high ? high : q;
 #else
-  return tvmrt_round_and_clamp(v, (float)(low - zero), (float)(high - zero)) + zero;
+  return tvmrt_round_and_clamp(v, low - zero, high - zero) + zero;
 #endif
 }
 

@@ -10,6 +10,7 @@
 #ifndef TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_
 #define TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_
 
+#include "../scalar/quant.h"
 #include "epilogue_i8.h"
 #include "simd_i8.h"
 
@@ -22,17 +23,9 @@ static inline void tvmrt_dequantize_acc(float* y, const int32_t* acc, const floa
 /*! \brief y[i] = clamp(round(acc[i] * scale[i]) + zero), for products of any magnitude. */
 static inline void tvmrt_requantize_row(uint8_t* y, const int32_t* acc, const float* scale,
                                         int64_t n, const tvmrt_i8_range* range) {
-  const float lo = (float)(range->lo - range->zero);
-  const float hi = (float)(range->hi - range->zero);
-  const int32_t zero = range->zero;
+  const int32_t zero = range->zero, low = range->lo - zero, high = range->hi - zero;
   for (int64_t i = 0; i < n; i++) {
-    float v = (float)acc[i] * scale[i];
-    int32_t bits;
-    v = v > lo ? v : lo;
-    v = v < hi ? v : hi;
-    v += TVMRT_I8_ROUND;
-    memcpy(&bits, &v, sizeof(bits));
-    y[i] = (uint8_t)(bits - 0x4B400000 + zero);
+    y[i] = (uint8_t)(tvmrt_round_and_clamp((float)acc[i] * scale[i], low, high) + zero);
   }
 }
 
@@ -48,20 +41,13 @@ static inline void tvmrt_table_row(uint8_t* y, const uint8_t* x, const uint8_t t
 #elif defined(__AVX512VBMI__) && defined(__AVX512BW__)
   const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
   const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
-  for (; i + 64 <= n; i += 64) {
-    __m512i index = _mm512_loadu_si512(x + i);
+  for (; i < n; i += 64) {
+    const __mmask64 inside = ~(uint64_t)0 >> (n - i < 64 ? 64 - (n - i) : 0);
+    __m512i index = _mm512_maskz_loadu_epi8(inside, x + i);
     __m512i low = _mm512_permutex2var_epi8(t0, index, t1);
     __m512i high = _mm512_permutex2var_epi8(t2, index, t3);
-    _mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
-  }
-  if (i < n) {
-    const __mmask64 tail = ~(uint64_t)0 >> (64 - (n - i));
-    __m512i index = _mm512_maskz_loadu_epi8(tail, x + i);
-    __m512i low = _mm512_permutex2var_epi8(t0, index, t1);
-    __m512i high = _mm512_permutex2var_epi8(t2, index, t3);
-    _mm512_mask_storeu_epi8(y + i, tail,
+    _mm512_mask_storeu_epi8(y + i, inside,
                             _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
-    return;
   }
 #elif defined(__aarch64__) && defined(__ARM_NEON)
   const uint8x16x4_t t0 = vld1q_u8_x4(table), t1 = vld1q_u8_x4(table + 64);

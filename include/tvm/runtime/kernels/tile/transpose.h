@@ -54,11 +54,46 @@ TVMRT_INLINE void tvmrt_transpose_block_32(const void* x, int64_t xs, void* y, i
     tvmrt_f32x8_store((float*)y + (i + 4) * ys, high);
   }
 }
-#define TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, x, xs, y, ys) \
-  (sizeof(TYPE) == 4 ? (tvmrt_transpose_block_32(x, xs, y, ys), 1) : 0)
+#define TVMRT_TRANSPOSE_WORDS(x, xs, y, ys) (tvmrt_transpose_block_32(x, xs, y, ys), 1)
 #else
-#define TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, x, xs, y, ys) 0
+#define TVMRT_TRANSPOSE_WORDS(x, xs, y, ys) 0
 #endif
+
+#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1 && !defined(TVMRT_BOARD)
+typedef uint8_t tvmrt_u8x16 __attribute__((vector_size(16)));
+#if defined(__clang__)
+#define TVMRT_BYTES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define TVMRT_BYTES_OF(a, b, ...) __builtin_shuffle(a, b, (tvmrt_u8x16){__VA_ARGS__})
+#endif
+/* Transpose 16 rows of 16 bytes in registers: each step moves one bit of the row's index into the
+ * lane's, and one of the lane's into the row's. */
+TVMRT_INLINE void tvmrt_transpose_block_8(const void* x, int64_t xs, void* y, int64_t ys) {
+  tvmrt_u8x16 a[16], b[16];
+  TVMRT_UNROLL(16)
+  for (int i = 0; i < 16; i++) memcpy(&a[i], (const uint8_t*)x + i * xs, 16);
+  TVMRT_UNROLL(4)
+  for (int step = 0; step < 4; step++) {
+    TVMRT_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+      b[2 * i] =
+          TVMRT_BYTES_OF(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      b[2 * i + 1] = TVMRT_BYTES_OF(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                    14, 30, 15, 31);
+    }
+    memcpy(a, b, sizeof(a));
+  }
+  TVMRT_UNROLL(16)
+  for (int i = 0; i < 16; i++) memcpy((uint8_t*)y + i * ys, &a[i], 16);
+}
+#define TVMRT_TRANSPOSE_BYTES(x, xs, y, ys) (tvmrt_transpose_block_8(x, xs, y, ys), 1)
+#else
+#define TVMRT_TRANSPOSE_BYTES(x, xs, y, ys) 0
+#endif
+#define TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, x, xs, y, ys)     \
+  (sizeof(TYPE) == 4   ? TVMRT_TRANSPOSE_WORDS(x, xs, y, ys) \
+   : sizeof(TYPE) == 1 ? TVMRT_TRANSPOSE_BYTES(x, xs, y, ys) \
+                       : 0)
 
 #define TVMRT_DEFINE_TRANSPOSE(TYPE)                                                               \
   static inline void tvmrt_transpose_part_##TYPE(const TYPE* TVMRT_RESTRICT x, int64_t xs,         \
@@ -71,13 +106,17 @@ TVMRT_INLINE void tvmrt_transpose_block_32(const void* x, int64_t xs, void* y, i
   static inline void tvmrt_transpose_##TYPE(const TYPE* TVMRT_RESTRICT x, int64_t xs,              \
                                             TYPE* TVMRT_RESTRICT y, int64_t ys, int rows,          \
                                             int columns) {                                         \
-    const int block = TVMRT_TRANSPOSE_BLOCK;                                                       \
+    const int block = sizeof(TYPE) == 1 ? 2 * TVMRT_TRANSPOSE_BLOCK : TVMRT_TRANSPOSE_BLOCK;       \
     const int by_columns = xs * (int64_t)sizeof(TYPE) % TVMRT_TRANSPOSE_PAGE == 0;                 \
     const int outer = by_columns ? columns : rows, inner = by_columns ? rows : columns;            \
     const int far = (int64_t)rows * columns * (int64_t)sizeof(TYPE) >= TVMRT_TRANSPOSE_FAR;        \
     for (int i = 0; i < outer; i += block) {                                                       \
       for (int j = 0; j < inner; j += block) {                                                     \
-        const int r = by_columns ? j : i, c = by_columns ? i : j;                                  \
+        int r = by_columns ? j : i, c = by_columns ? i : j;                                        \
+        if (sizeof(TYPE) == 1 && rows >= block && columns >= block) { /* the last ones overlap */  \
+          r = rows - r < block ? rows - block : r;                                                 \
+          c = columns - c < block ? columns - block : c;                                           \
+        }                                                                                          \
         const int height = rows - r < block ? rows - r : block;                                    \
         const int width = columns - c < block ? columns - c : block;                               \
         const TYPE* from = x + c * xs + r;                                                         \
@@ -85,8 +124,7 @@ TVMRT_INLINE void tvmrt_transpose_block_32(const void* x, int64_t xs, void* y, i
         for (int k = 0; far && k < width; k++) TVMRT_PREFETCH(from + k * xs + 128 / sizeof(TYPE)); \
         if (height == block && width == block) {                                                   \
           if (TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, from, xs, to, ys)) continue;                      \
-          tvmrt_transpose_part_##TYPE(from, xs, to, ys, TVMRT_TRANSPOSE_BLOCK,                     \
-                                      TVMRT_TRANSPOSE_BLOCK);                                      \
+          tvmrt_transpose_part_##TYPE(from, xs, to, ys, block, block);                             \
         } else {                                                                                   \
           tvmrt_transpose_part_##TYPE(from, xs, to, ys, height, width);                            \
         }                                                                                          \
