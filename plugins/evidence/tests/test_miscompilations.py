@@ -170,7 +170,7 @@ SEEDS = {
     "pooling of another kind": (FLOAT, code(LIB, ("TVMRT_POOL_MAX", "TVMRT_POOL_LP"))),
     "kernel rounds toward zero": (
         WHOLE,
-        kernel("scalar/quant.h", (r"\(int32_t\)\(bounded \+ .*?;", "(int32_t)bounded;")),
+        kernel("scalar/quant.h", (r"\(v == v \? v :", "(v == v ? (float)(int32_t)v :")),
     ),
     "kernel adds no bias": (
         FLOAT, kernel("tile/gemm_f32.h", (BIAS, "bias ? VEC##_splat(0.0f)")),
@@ -197,7 +197,12 @@ SEEDS = {
     "lost bias": (WHOLE, graph(constant("qmatmul", 3, lambda bias: bias * 0))),
     "weights in another order": (WHOLE, graph(constant("qconv", 1, lambda w: w[::-1].copy()))),
     "kernel clamps nothing": (
-        WHOLE, kernel("scalar/quant.h", (r"tvmrt_bounded_f32\(v, low, high\)", "v")),
+        WHOLE,
+        kernel(
+            "scalar/quant.h",
+            (r"bits = bits < least \? least : bits;", ""),
+            (r"return \(bits > most \? most : bits\)", "return bits"),
+        ),
     ),
     "kernel ends a loop early": (
         FLOAT, kernel("op/softmax.h", (r"for \(int i = 0; i < 6; i", "for (int i = 0; i < 5; i")),

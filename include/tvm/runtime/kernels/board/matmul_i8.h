@@ -3,10 +3,10 @@
  * \brief Matrix multiplication of 8-bit tensors on microcontrollers, where both operands are
  * computed: the right one is packed as weights, then a dense layer multiplies them.
  *
- * The header of the dense kernel is included first. It defines tvmrt_micro_packed_at(), which
- * returns the position of a weight.
+ * The header of the dense kernel is included first; without it, this file is empty. It defines
+ * tvmrt_micro_packed_at(), which returns the position of a weight.
  */
-#ifndef TVM_RUNTIME_KERNELS_BOARD_MATMUL_I8_H_
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_MATMUL_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_MATMUL_I8_H_
 
 #include "common_i8.h"

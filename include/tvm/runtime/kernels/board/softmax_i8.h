@@ -52,7 +52,7 @@ static inline void tvmrt_softmax_i8_rows(const tvmrt_softmax_i8* s, const void* 
       /* tvmrt_fixed_mul() and tvmrt_fixed_shift() of numbers that are not negative */
       const uint64_t product =
           (uint64_t)(uint32_t)inverse * (uint32_t)powers[(uint8_t)(top - from[i])];
-      const uint32_t part = (uint32_t)((product + (1 << 30)) >> 31);
+      const uint32_t part = (uint32_t)((product + ((uint64_t)1 << 30)) >> 31);
       const int32_t q = (int32_t)((part + half) >> shift) + zero;
       *to++ = (uint8_t)(q > hi ? hi : q);
     }

@@ -58,7 +58,7 @@ class BoardMatMul:
     def print(self, f: FunctionWriter) -> PrintProduct:
         """Print the layer; return what prints a product."""
         node, packed, table, bounds = self.node, self.packed, self.table, (0, 0, 0, False)
-        fields = dict.fromkeys("weights bias multipliers shift epilogue ctx".split(), "NULL")
+        fields = dict.fromkeys("x weights bias multipliers shift y epilogue ctx".split(), "NULL")
         f.include(self.kernel.header, "board/matmul_i8.h")
         if self._shift:
             shifts = np.full(round_up(self.layer.shape.out_c, 4), self._shift, np.int32)
@@ -86,7 +86,7 @@ class BoardMatMul:
                 "weights": packed.weights.nbytes, "biases": packed.bias.size,
             }  # fmt: skip
             print_struct(f, "const tvmrt_micro_right right", right)
-            print_tensors(f, "tvmrt_micro_data", {"x": x, **fields, "y": y})
+            print_tensors(f, "tvmrt_micro_data", {**fields, "x": x, "y": y})
             f.line(f"if (tvmrt_micro_matmul_i8({call}) != 0) return -1;")
 
         return print_product
