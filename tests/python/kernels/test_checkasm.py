@@ -246,6 +246,8 @@ ELSEWHERE = {
     "board/dequantize_i8.h": "tests/python/firmware",
     "board/residual_add_i8.h": "test_fixed_point_add_i8.py",
     "board/channel_groups_i8.h": "tests/python/firmware",
+    "board/matmul_i8.h": "tests/python/firmware",
+    "board/softmax_i8.h": "tests/python/firmware",
     "board/conv_i16.h": "plugins",
     "board/conv_i16_mve.h": "plugins",
     "board/requantize_i16.h": "plugins",

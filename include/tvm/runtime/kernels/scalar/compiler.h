@@ -83,14 +83,14 @@
 /*! \brief A function for error paths: small, and placed away from hot code. */
 #define TVMRT_COLD static __attribute__((noinline, cold, unused))
 /*! \brief TVMRT_NOINLINE for a function whose assembly uses every register but the frame pointer:
- * GCC allocates them for the whole function, or with a frame pointer it lacks one. */
+ * without this order of allocation, GCC lacks one if it keeps a frame pointer. */
 #if defined(__clang__)
-#define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE
-#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED
+#define TVMRT_TIGHT
 #else
-#define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE __attribute__((optimize("ira-region=one")))
-#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED __attribute__((optimize("ira-region=one")))
+#define TVMRT_TIGHT __attribute__((optimize("ira-region=one", "ira-algorithm=priority")))
 #endif
+#define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE TVMRT_TIGHT
+#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED TVMRT_TIGHT
 /*! \brief Unroll the following loop n times, or fully if it has at most n iterations. */
 #if defined(__clang__) || __GNUC__ >= 8
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
