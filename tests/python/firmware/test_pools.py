@@ -194,14 +194,14 @@ def test_weights_do_not_use_tensor_pools():
 
 @pytest.mark.parametrize("missing", [1, 100])
 def test_pool_overflow_is_reported_in_bytes(digits, missing):
-    bound = compile_network(digits, **PLAIN).summary.arena_bytes
-    compile_network(digits, pools={"sram": bound}, **PLAIN)
+    bound = compile_network(digits, **PLAIN, ram=1 << 30).summary.arena_bytes
+    compile_network(digits, pools={"sram": bound}, **PLAIN, ram=1 << 30)
     with pytest.raises(ValueError) as problem:
-        compile_network(digits, pools={"sram": bound - missing}, **PLAIN)
+        compile_network(digits, pools={"sram": bound - missing}, **PLAIN, ram=1 << 30)
     text = str(problem.value)
     assert f"pool sram of {bound - missing} bytes is {missing} bytes too small" in text
     assert re.search(r"the peak is at operator \w+ with \d+ bytes", text)
-    compile_network(digits, pools={"dtcm": 2048, "sram": bound - missing}, **PLAIN)
+    compile_network(digits, pools={"dtcm": 2048, "sram": bound - missing}, **PLAIN, ram=1 << 30)
 
 
 def test_reported_pool_size_is_sufficient(digits):

@@ -168,7 +168,8 @@ def test_unsupported_level_uses_another_compiler(monkeypatch):
     monkeypatch.setattr(compiler_flags.shutil, "which", lambda name: None)
     monkeypatch.setattr(toolchains, "zig_package", lambda: "ziglang")
     found = compiler_flags.compiler_for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
-    assert found[1:6] == ["-m", "ziglang", "cc", "-target", "riscv64-linux-gnu"]
+    assert found[1:4] == ["-m", "ziglang", "cc"]
+    assert found[found.index("-target") + 1] == "riscv64-linux-gnu"
     assert found[-1] == "-mcpu=baseline_rv64+v"
     monkeypatch.setattr(toolchains, "zig_package", lambda: None)
     sentence = (

@@ -12,6 +12,7 @@ from typing import Any, Union
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.quantized import INT8_TYPES, dequantize_of, is_per_tensor, storage_range
 from tvmrt.compiler.ir.quantized_softmax import MAX_SHIFT, ONE, can_compute, exponentials, factor_of
+from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .dead_code import remove_dead_code
@@ -51,7 +52,8 @@ def _between_conversions(b: Builder, node: Node, readers: ValueUsers) -> Value |
         return None
     scale, y_scale = (float(each.inputs[1].data.reshape(())) for each in (x, node))
     zero, to = int(node.inputs[2].data.reshape(())), node.output.dtype.name
-    if scale <= 0 or not can_compute(to, y_scale, shape[-1]):
+    computes = scale > 0 and can_compute(to, y_scale, shape[-1])
+    if not computes or upper_bound(node.output.type.size) <= 256:  # as the table has
         return None
     b.sources = tuple(dict.fromkeys((*x.sources, *softmax.sources, *node.sources)))
     factor, bits = factor_of(y_scale)

@@ -22,9 +22,7 @@ typedef struct tvmrt_micro_right {
   int32_t biases;   /*!< Number of biases, padding included. */
 } tvmrt_micro_right;
 
-/*!
- * \brief Pack b as weights, and fold the zero point of x into biases.
- */
+/*! \brief Pack b as weights, and fold the zero point of x into biases. */
 static inline void tvmrt_micro_pack_right(const tvmrt_micro_conv_i8* c, const tvmrt_micro_right* b,
                                           int8_t* weights, int32_t* bias) {
   const int32_t flip = b->is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */

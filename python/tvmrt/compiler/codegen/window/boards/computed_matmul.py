@@ -73,8 +73,7 @@ class BoardMatMul:
             fields["multipliers"], twice = table.print(f), table.twice
             bounds = (*_bounds(node.attrs), node.output.dtype.is_signed)
             fixed = table.fixed_point_only and not self._shift and not f.common.replaceable
-        size = node.output.dtype.itemsize
-        members = self.layer.members(self.kernel, size, bounds, fixed, twice)
+        members = self.layer.members(self.kernel, node.output.dtype.itemsize, bounds, fixed, twice)
         address = share_layer(f, "tvmrt_micro_conv_i8", members, False, node.name)
         call = ", ".join((address, "&data", "&right", *self.kernel.extra_arguments(self.layer)))
 
