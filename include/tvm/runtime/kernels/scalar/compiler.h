@@ -85,12 +85,13 @@
 /*! \brief TVMRT_NOINLINE for a function whose assembly uses every register but the frame pointer:
  * without this order of allocation, GCC lacks one if it keeps a frame pointer. */
 #if defined(__clang__)
-#define TVMRT_TIGHT
+#define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE
+#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED
 #else
-#define TVMRT_TIGHT __attribute__((optimize("ira-region=one", "ira-algorithm=priority")))
+#define TVMRT_NOINLINE_TIGHT \
+  TVMRT_NOINLINE __attribute__((optimize("ira-region=one", "ira-algorithm=priority")))
+#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED __attribute__((optimize("ira-region=one")))
 #endif
-#define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE TVMRT_TIGHT
-#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED TVMRT_TIGHT
 /*! \brief Unroll the following loop n times, or fully if it has at most n iterations. */
 #if defined(__clang__) || __GNUC__ >= 8
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
