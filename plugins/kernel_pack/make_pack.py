@@ -216,7 +216,9 @@ def main(level: str, include: Path, folder: Path, outputs: list[Path], command: 
     # without paths, so that compiler caches find it again
     pack.write_text(_output([*flat, f"-I{include}", str(source)]))
     here = Path(__file__).parent
-    depends = [*headers, *here.glob("*.py"), *here.glob("*/*.h"), *here.glob("python/libc/*.h")]
+    folders = {header.parent for header in headers}  # so that a new header is noticed
+    own = [*here.glob("*.py"), *here.glob("*/*.h"), *here.glob("python/libc/*.h")]
+    depends = [*headers, *sorted(folders), *own]
     depfile.write_text(f"{pack}: {' '.join(map(str, depends))}\n")
 
 

@@ -204,8 +204,8 @@ class Request:
     )
     row_chains: bool | None = _option(
         None,
-        "Compute adjacent float32 convolutions and pooling a few rows at a time (row-wise "
-        "fusion), so that intermediate results stay in the cache. Results are the same. "
+        "Compute adjacent float32 convolutions and pooling, and attention, a few rows at a time "
+        "(row-wise fusion), so that intermediate results stay in the cache. Results are the same. "
         "Default: where it is faster on hosts; on boards as ``ram`` requires.",
         kind="bool", commands=MEASURE,
     )

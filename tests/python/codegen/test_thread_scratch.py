@@ -18,6 +18,8 @@ NETWORKS = {
     "squares": "y = Conv<pads=[1,1,1,1]>(x, w)",
     "ring": "y = Conv<pads=[1,1,1,1], strides=[2,2]>(z, v)",
     "panel": "t = Transpose<perm=[0,1,3,2]>(x) m = MatMul(x, t) y = Relu(m)",
+    "attention": "t = Transpose<perm=[0,1,3,2]>(x) s = MatMul(x, t) p = Softmax(s)"
+    " y = MatMul(p, x)",
     "none": "y = Relu(x)",
 }
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>

@@ -15,6 +15,7 @@ from ..c.function import finish_function
 from ..c.initializers import print_static
 from ..c.writer import Function, FunctionWriter, Parameter
 from ..lowering import Lowering, Scratch
+from ..lowering_protocols import RowWise
 from ..target import Target
 from .patch_inference import Patch
 
@@ -226,7 +227,7 @@ def external_operands(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
     for k, step in enumerate(steps):
         rows = list(zip(step.read_values, step.reads, step.demands))
         order = list(range(len(rows)))
-        if k == 0:
+        if k == 0 and isinstance(step.lowering, RowWise):
             main = step.lowering.row_operand(step)
             order = [main, *(i for i in order if i != main)]
         for row in (rows[i] for i in order):

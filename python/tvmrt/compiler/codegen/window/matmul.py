@@ -82,18 +82,28 @@ class MatMulLowering(Lowering):
         return in_place_pair(step, residual)
 
     def scratch(self, step: Step) -> Scratch:
-        return Scratch(kernel_blocks=_MatMulPlan(self, step).kernel_blocks())
+        return Scratch(kernel_blocks=MatMulPlan(self, step).kernel_blocks())
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _MatMulPrinter(self, step, f).emit()
 
+    def plan(self, step: Step) -> MatMulPlan:
+        """Return the plan of the matmul."""
+        return MatMulPlan(self, step)
+
+    def print_job(self, step: Step, outer: Step, f: FunctionWriter, inner: int, name: str) -> str:
+        """Print the matmul as a part of step ``outer``, which has the operand ``inner`` in memory
+        of its own: ``MatMulPlan.A`` or ``Y``. Return the initialiser of its
+        ``tvmrt_matmul_f32_job``; ``name`` is the stem of its variables."""
+        return _MatMulPrinter(self, step, f, outer).print_job(inner, name)
+
     def panels(self, step: Step) -> packing.PackedMatrix | None:
         """Return the constant right operand if the library stores it as one float32 matrix, else
         None."""
-        return _MatMulPlan(self, step).panels()
+        return MatMulPlan(self, step).panels()
 
 
-class _MatMulPlan:
+class MatMulPlan:
     """One matmul: its loops and its kernel; operands are numbered a, b, y, residual."""
 
     A, B, Y, RESIDUAL = range(4)
@@ -118,12 +128,12 @@ class _MatMulPlan:
         if layer is not None:
             return (BOARDS.choose(layer, self.target.board).scratch(layer).bytes,)
         if is_unbounded(self.depth, self.m):
-            return (self.depth * self._tiles().block * 4,)
-        panel = 0 if self.b_layout is None else upper_bound(self.depth) * self._tiles().block
+            return (self.depth * self.tiles().block * 4,)
+        panel = 0 if self.b_layout is None else upper_bound(self.depth) * self.tiles().block
         if not self.reduced:
             return (panel * 4,) if panel else ()
         row = 2 * upper_bound(self.depth)  # at most two parts per element
-        rows = max(2 * self._tiles().widths[0], BF16_BYTES // (row * 4))
+        rows = max(2 * self.tiles().widths[0], BF16_BYTES // (row * 4))
         return ((panel + (min(rows, upper_bound(self.m)) + self.kind.overread_pixels) * row) * 4,)
 
     @property
@@ -183,7 +193,8 @@ class _MatMulPlan:
         """Whether it is computed as a 1 x 1 convolution, for all rows at once."""
         return self.is_packed and not self.batches
 
-    def _tiles(self) -> Tiles:
+    def tiles(self) -> Tiles:
+        """Return the register tiles."""
         machine = self.target if self.is_pointwise_conv else replace(self.target, widest=None)
         sizes = (self.row.extent, self.n, self.depth)
         tiles = choose_tiles(*sizes, machine, kind=self.kind)
@@ -217,7 +228,7 @@ class _MatMulPlan:
         if not self.is_packed or b.type.rank != 2 or self.reduced:
             return None
         if layer is None:
-            tiles = self._tiles()
+            tiles = self.tiles()
             return packing.PackedMatrix(packing.pack_matmul(b.data, tiles), self.k, tiles.packed)
         kernel = BOARDS.choose(layer, self.target.board)
         if not kernel.panel:
@@ -230,36 +241,60 @@ class _MatMulPlan:
         return self.step.reads[self.step.read_values.index(value)].at
 
 
-class _MatMulPrinter(_MatMulPlan):
-    """Printer of one matmul."""
+class _MatMulPrinter(MatMulPlan):
+    """Printer of one matmul. ``outer``: the step whose function calls it, if it is another one."""
 
-    def __init__(self, lowering: MatMulLowering, step: Step, f: FunctionWriter) -> None:
+    def __init__(
+        self, lowering: MatMulLowering, step: Step, f: FunctionWriter, outer: Step | None = None
+    ) -> None:
         super().__init__(lowering, step)
         self.f = f
+        self.outer = outer or step
 
     def emit(self) -> None:
         layer = self._board_layer()
         if layer is not None:
             self._emit_board(layer)
             return
-        f, tiles, residual = self.f, self._tiles(), self.epilogue.residual
-        a, b = self.node.inputs[:2]
-        y_stride = self.row.strides[self.Y]
-        data = {
-            "x": self._pointer(a, "a"),
-            "w": self._b_pointer(b, tiles),
-            "bias": self._bias(tiles),
-            "residual": self._pointer(residual, "residual") if residual is not None else "NULL",
-            "y": f.write(),
-        }
-        data["epilogue"], data["ctx"] = emit_row_epilogue(
-            f, self.step, self.epilogue, y_stride, self.node.output.shape, self.order
-        )
+        tiles = self.tiles()
+        data = self._data(tiles)
         if self.is_pointwise_conv:
             self._print_conv(tiles, data)
             return
         outer, inner = self.batches[:-2], self.batches[-2:]
         self._print_calls(outer, data, *self._print_layer(tiles, inner, tiles.block))
+
+    def print_job(self, inner: int, name: str) -> str:
+        """See :meth:`MatMulLowering.print_job`."""
+        f, tiles = self.f, self.tiles()
+        batches = [self._without(inner, loop) for loop in self.batches]
+        names = [f.fresh(f"{name}_{part}") for part in ("layer", "tiles", "data")]
+        layer, registers = self._print_layer(tiles, batches, tiles.block, *names[:2])
+        print_data_f32(f, self._data(tiles, inner), names[2])
+        return f"{{&{layer}, &{registers}, &{names[2]}}}"
+
+    @staticmethod
+    def _without(operand: int, loop: Loop) -> Loop:
+        """Return the loop, in which this operand stays at its first matrix."""
+        strides = [0 if i == operand else stride for i, stride in enumerate(loop.strides)]
+        return Loop(loop.extent, tuple(strides))
+
+    def _data(self, tiles: Tiles, inner: int | None = None) -> dict[str, str]:
+        """Print the row function; return the pointers, NULL for the operand ``inner``."""
+        f, residual = self.f, self.epilogue.residual
+        a, b = self.node.inputs[:2]
+        data = {
+            "x": "NULL" if inner == self.A else self._pointer(a, "a"),
+            "w": self._b_pointer(b, tiles),
+            "bias": self._bias(tiles),
+            "residual": self._pointer(residual, "residual") if residual is not None else "NULL",
+            "y": "NULL" if inner == self.Y else f.write(),
+        }
+        y_stride, shape = self.row.strides[self.Y], self.node.output.shape
+        data["epilogue"], data["ctx"] = emit_row_epilogue(
+            f, self.outer, self.epilogue, y_stride, shape, self.order
+        )
+        return data
 
     def _emit_board(self, layer: MicroLayerF32) -> None:
         """Print a call of the microcontroller kernel."""
@@ -273,7 +308,7 @@ class _MatMulPrinter(_MatMulPlan):
     def _pointer(self, value: Value, name: str) -> str:
         if value.is_constant:
             return self.f.constant(name, value.data)
-        return self.f.name_read(self.step.read_values.index(value), name)
+        return self.f.name_read(self.outer.read_values.index(value), name)
 
     def _b_pointer(self, b: Value, tiles) -> str:
         if not self.is_packed:
@@ -300,7 +335,9 @@ class _MatMulPrinter(_MatMulPlan):
         print_data_f32(f, data)
         f.result(f"tvmrt_{kernel}(&{struct}, &{registers}, &data)")
 
-    def _print_layer(self, tiles, batches, block: int) -> tuple[str, str]:
+    def _print_layer(
+        self, tiles, batches, block: int, name: str = "layer", tiles_name: str = "tiles"
+    ) -> tuple[str, str]:
         """Print the layer and its tiles; return their lvalues."""
         f, row, b_layout = self.f, self.row, self.b_layout
         padded = [Loop(1, (0, 0, 0, 0))] * (2 - len(batches)) + list(batches)
@@ -341,9 +378,10 @@ class _MatMulPrinter(_MatMulPlan):
                 "hi": high,
                 "b_order": order,
             },
+            name,
             work=prod(loop.extent for loop in padded) * row.extent * self.n * self.k,
         )
-        return layer, print_tiles(f, tiles)
+        return layer, print_tiles(f, tiles, tiles_name)
 
     def _print_calls(self, outer, data: dict[str, str], layer: str, tiles: str) -> None:
         f = self.f
