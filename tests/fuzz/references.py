@@ -73,10 +73,10 @@ def by_standard(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
 
 
 def with_standard_indices(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
-    """Return the outputs of onnxruntime, with the evaluator's results of Slice and Resize.
-    onnxruntime takes the largest integer for the end of the axis also where steps are negative, and
-    computes coordinates in float32."""
-    nodes, operators = enumerate(model.graph.node), ("Slice", "Resize")
+    """Return the outputs of onnxruntime, with the evaluator's results of Slice, Resize and pools.
+    onnxruntime takes the largest integer for the end of the axis also where steps are negative,
+    computes coordinates in float32, and has a window where none fits by less than a stride."""
+    nodes, operators = enumerate(model.graph.node), ("Slice", "Resize", "MaxPool", "AveragePool")
     return _evaluated(model, feeds, {i: ["standard"] for i, n in nodes if n.op_type in operators})
 
 
@@ -93,6 +93,42 @@ def by_parts(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
             if not nodes or nodes[0] in chosen:
                 raise
             chosen[nodes[0]] = ["onnxruntime fails"]
+
+
+def leaves_the_standard(model: onnx.ModelProto, feeds: Feeds) -> bool:
+    """Return True if onnxruntime runs a node that the onnx package's inference refuses, or gives
+    another shape, such as a Concat of parts that differ along another axis and are empty."""
+    every = onnx.ModelProto()
+    every.CopyFrom(model)
+    names = [name for node in model.graph.node for name in node.output if name]
+    del every.graph.output[:]
+    every.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    values = {i.name: onnx.numpy_helper.to_array(i) for i in model.graph.initializer} | dict(feeds)
+    values |= {n: np.asarray(each) for n, each in zip(names, by_onnxruntime(every, feeds))}
+    return any(_is_refused(model, node, values) for node in model.graph.node)
+
+
+def _is_refused(model: onnx.ModelProto, node: onnx.NodeProto, values: Feeds) -> bool:
+    def infos(names: Any, with_shape: bool) -> list[onnx.ValueInfoProto]:
+        types = {n: onnx.helper.np_dtype_to_tensor_dtype(values[n].dtype) for n in names if n}
+        return [onnx.helper.make_tensor_value_info(n, t, values[n].shape if with_shape else None)
+                for n, t in types.items()]  # fmt: skip
+
+    inputs, outputs = infos(node.input, True), infos(node.output, False)
+    known = [onnx.numpy_helper.from_array(values[i.name], i.name) for i in inputs]
+    graph = onnx.helper.make_graph([node], "one", inputs, outputs, known)
+    one = onnx.helper.make_model(
+        graph, opset_imports=model.opset_import, ir_version=model.ir_version
+    )
+    try:
+        found = onnx.shape_inference.infer_shapes(one, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError:
+        return True
+    return any(
+        dim.HasField("dim_value") and dim.dim_value != extent
+        for info in found.graph.output
+        for dim, extent in zip(info.type.tensor_type.shape.dim, values[info.name].shape)
+    )
 
 
 def is_left_to_the_standard(model: onnx.ModelProto) -> bool:

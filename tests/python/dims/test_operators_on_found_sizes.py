@@ -95,6 +95,21 @@ CASES = {
             last = Constant<value_ints=[1]>() u = Slice(r, start, big, last) }},
             else_branch = all () => (float[4,Q] v) {{ v = Neg(r) }}>
         y = Add(s, s) }}""",
+    "sequence of parts of a rounded size": """(float[K] y) {
+        row = Constant<value_ints=[1,1,-1]>() r = Reshape(x, row) flat = Constant<value_ints=[-1]>()
+        p = MaxPool<kernel_shape=[1], strides=[2], ceil_mode=1>(r) l = Reshape(p, flat)
+        n = Shape(l) d = Cast<to=1>(n) t = Constant<value_float=0.4>() m = Mul(d, t) o = Round(m)
+        i = Cast<to=7>(o) rest = Sub(n, i) parts = Concat<axis=0>(rest, i)
+        s = SplitToSequence<axis=0>(l, parts) last = Constant<value_int=-1>()
+        y = SequenceAt(s, last) }""",
+    "sizes that differ broadcast where one is 1": f"""(float[K] y) {{ {FOUND}
+        one = Constant<value_ints=[1]>() first = Constant<value_ints=[0]>()
+        end = Min(counted, one) single = Slice(f, first, end) w = Constant<value_floats=[7.0]>()
+        more = Concat<axis=0>(single, w) y = Mul(more, single) }}""",
+    "open sizes that differ": """(float[K] y) {
+        z = Constant<value_ints=[0]>() n = Shape(x) nine = Constant<value_ints=[9]>()
+        m = Div(n, nine) a = Slice(x, z, m) w = Constant<value_floats=[7.0]>()
+        b = Concat<axis=0>(a, w, a) y = Mul(a, b) }""",
 }  # fmt: skip
 SIZES = ((1, 0), (1, 1), (4, 2), (9, 3), (9, 9), (40, 17), (300, 300))
 
@@ -123,6 +138,65 @@ def test_sizes_that_a_run_finds(case):
         np.testing.assert_allclose(y, expected, 1e-4, 1e-4)
         compared += 1
     assert compared >= 3
+
+
+def test_windows_that_fit_small_pictures_only():
+    model = parser.parse_model(f"""{HEAD} g (uint8[1,1,N] x) => (int32[1,1,K] y) {{
+        s = Constant<value_ints=[3]>() e = Constant<value_ints=[-6]>()
+        a = Constant<value_ints=[2]>() t = Constant<value_ints=[-2]>() p = Slice(x, s, e, a, t)
+        w = Constant<value: tensor = uint8[1,1,2] {{1,2}}>() y = ConvInteger(p, w) }}""")
+    network, session = tvmrt.load(model), onnxruntime.InferenceSession(model.SerializeToString())
+    for size in (3, 4, 5, 6):
+        x = np.arange(size, dtype=np.uint8).reshape(1, 1, size)
+        np.testing.assert_array_equal(network({"x": x})["y"], session.run(None, {"x": x})[0])
+    with pytest.raises(ValueError, match="ConvInteger"):
+        network({"x": np.zeros((1, 1, 20), np.uint8)})
+
+
+def test_a_window_larger_than_a_found_picture_is_named():
+    body = f"""(float[1,1,K] y) {{ {FOUND} r = Reshape(f, row)
+        y = MaxPool<kernel_shape=[7], strides=[2], pads=[1,0]>(r) }}"""
+    network = tvmrt.load(parser.parse_model(f"{HEAD} g (float[M] x) => {body}"), cache=False)
+    assert network({"x": elements(9, 9)})["y"].shape == (1, 1, 2)
+    window = (
+        r"MaxPool_y, sizes \[Compress_f_count\]: the run has \[2\].*window of 7 fits into axis 2"
+    )
+    with pytest.raises(ValueError, match=window):
+        network({"x": elements(9, 2)})
+
+
+def test_pool_of_a_picture_that_is_empty_at_one_size():
+    body = """(float[1,1,K] y) { none = Constant<value_float=0.0>() kept = Greater(x, none)
+        f = Compress<axis=0>(x, kept) row = Constant<value_ints=[1,1,-1]>() r = Reshape(f, row)
+        y = AveragePool<kernel_shape=[4], pads=[3,1]>(r) }"""
+    network = tvmrt.load(parser.parse_model(f"{HEAD} g (float[M] x) => {body}"), cache=False)
+    assert network({"x": elements(4, 4)})["y"].shape == (1, 1, 5)
+    with pytest.raises(ValueError, match="no elements"):
+        network({"x": elements(0, 0)})
+
+
+def test_best_of_no_elements_where_the_result_may_be_empty():
+    body = """(int64[K,1] y) { none = Constant<value_float=0.0>() kept = Greater(z, none)
+        f = Compress<axis=0>(x, kept) y = ArgMax<axis=1>(f) }"""
+    model = parser.parse_model(f"{HEAD} g (float[M,N] x, float[M] z) => {body}")
+    network = tvmrt.load(model, cache=False)
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert network({"x": x, "z": elements(3, 2)})["y"].tolist() == [[1], [1]]
+    assert network({"x": x[:, :0], "z": elements(3, 0)})["y"].shape == (0, 1)
+    with pytest.raises(ValueError, match="ArgMax"):
+        network({"x": x[:, :0], "z": elements(3, 2)})
+
+
+def test_rows_of_an_integer_product_are_a_check_of_the_run():
+    body = f"""(int64[1,2] y) {{ {FOUND} places = NonZero(kept)
+        w = Constant<value: tensor = int64[1,2] {{4,-1}}>() y = MatMul(places, w) }}"""
+    network = tvmrt.load(parser.parse_model(f"{HEAD} g (float[M] x) => {body}"), cache=False)
+    x = elements(9, 1)
+    place = np.flatnonzero(x > 0)
+    np.testing.assert_array_equal(network({"x": x})["y"], [[4 * place[0], -place[0]]])
+    for found in (0, 2):
+        with pytest.raises(ValueError, match="MatMul"):
+            network({"x": elements(9, found)})
 
 
 def test_a_scale_of_as_many_elements_is_a_check_of_the_run():

@@ -102,6 +102,22 @@ def test_an_error_where_onnxruntime_runs_is_refused(monkeypatch):
     assert "ValueError: it is not supported" in first[1]
 
 
+class _Refusing:
+    def __call__(self, feeds: dict[str, np.ndarray]) -> None:
+        raise ValueError("parts differ")
+
+
+@pytest.mark.parametrize(("columns", "kind"), [(3, "skipped"), (2, "refused")])
+def test_onnxruntime_concatenates_what_inference_refuses(columns, kind, monkeypatch):
+    monkeypatch.setattr(open_graphs.tvmrt, "load", lambda *_, **__: _Refusing())
+    inputs = "float[N,C] x, float[M,D] z"
+    model = _model("y = Concat<axis = 0>(x, z)", inputs, "float[A,B] y")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    feeds = {"x": np.zeros((4, 2), np.float32), "z": np.zeros((0, columns), np.float32)}
+    ((found, _),) = open_graphs.judged(model, [({}, feeds)])
+    assert found == kind
+
+
 def test_totals_name_causes_and_first_seeds(tmp_path, capsys):
     totals = open_graphs.Totals(Findings(tmp_path, "open_graphs.py"))
     data, runs = _model("y = Add(x, x)").SerializeToString(), _runs(3)

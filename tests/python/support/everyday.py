@@ -55,8 +55,8 @@ SHARES = {
     "python/devices": Share("device_answers partition plugin_reload region_schema regions", 4),
     "python/dims": Share(
         "branch_ranks data_dependent_dims dynamic_shapes invalid_sizes"
-        " loops_over_data_dependent_rows nearest_resize runtime_checks size_constraints"
-        " sizes_from_inputs zero_extents",
+        " loops_over_data_dependent_rows nearest_resize operators_on_found_sizes runtime_checks"
+        " size_constraints sizes_from_inputs zero_extents",
         2,
     ),
     "python/docs": Share(cases=40),

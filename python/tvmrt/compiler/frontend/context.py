@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Value
-from tvmrt.compiler.ir.sizes import (
-    Extent,
-    SymInt,
-    as_extent,
-    bounds,
-    sym_max,
-    sym_min,
-    upper_bound,
-)
+from tvmrt.compiler.ir.sizes import Extent, SymInt, as_extent, bounds, sym_max, sym_min, upper_bound
 
 
 class OperatorContext:

@@ -106,7 +106,8 @@ class Dims:
         self._expressions: dict[str, str] = {}
         self._evaluating: list[str] = []  # expressions under evaluation
         self._symbols: dict[str, Symbol] = {}
-        self._unified: set[str] = set()  # data-dependent sizes that equal other extents
+        self._unified: dict[str, None] = {}  # data-dependent sizes that equal other extents
+        self.names: tuple[dict[str, Any], ...] = (self._symbols, self._unified)  # of sizes
         self.data_dependent_sizes = DataDependentSizes()
         for name, bounds in (declared or {}).items():
             self.declare(name, bounds)
@@ -263,7 +264,7 @@ class Dims:
         name = self.unique_name(f"{node}_{what}".replace(" ", "_"))
         same, reader = self._required_extent(name)
         if same is not None:
-            self._unified.add(name)
+            self._unified[name] = None
             vector = emit("reshape", [number], shape=(1,))
             text = f"{SIZES_AT_WHICH}it is {extent_text(same)}, which node {reader} needs"
             emit("require", [vector] * 2, expected=(same,), where=f"'{node}', {what}", text=text)

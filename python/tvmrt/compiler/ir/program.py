@@ -287,12 +287,13 @@ class RowFusionPlan:
 
 @dataclass(frozen=True)
 class FoundSize:
-    """A size without a bound that a run finds: step ``step`` writes it to ``access``. After each of
-    these steps a phase begins, in which the buffers are placed whose sizes are known by then."""
+    """A size without a bound that a run finds: step ``step`` writes it to ``access``. After step
+    ``begin`` a phase begins, in which the buffers are placed whose sizes are known by then."""
 
     symbol: Symbol
     access: Access
     step: int
+    begin: int
     phase: int
 
 

@@ -11,6 +11,7 @@ from .contract import Contract, holds, let
 from .dtype import DType
 from .op import REDUCE, Op, define, register
 from .sizes import sym_max
+from .sizes.assumptions import are_equal
 from .traits import SumOrder, Trait
 
 
@@ -188,7 +189,10 @@ class ArgReduce(Op):
         "x: computed[*S] -> y: int64[*Y]",
         "axis: axis of x, keepdims: bool, select_last: bool (select_last_index)",
         rules=[
-            holds("axis has an element", lambda S, axis: S.count(0) > 1 or S[axis] > 0),
+            holds(
+                "axis has an element, or the result has none",
+                lambda S, axis: S[axis] > 0 or are_equal(prod((*S[:axis], *S[axis + 1 :])), 0),
+            ),
             let(
                 "*Y",
                 "S without axis, or with 1 in its place",

@@ -32,7 +32,7 @@ def plan_of_runs(
     if not program.has_unbounded_dims():
         return None
     _check_supported(program)
-    found = _found_sizes(program)
+    found = _found_sizes(program, shared)
     phase_of = {size.symbol: size.phase for size in found}
 
     def phase(*sizes: SymInt) -> int:
@@ -73,9 +73,10 @@ def _check_supported(program: Program) -> None:
     )
 
 
-def _found_sizes(program: Program) -> list[FoundSize]:
+def _found_sizes(program: Program, shared: Mapping[Buffer, Buffer]) -> list[FoundSize]:
     """Return the sizes without a bound that a run finds and that memory depends on, in the order in
-    which the steps find them; those of one step share a phase."""
+    which the steps find them. A phase begins before the first step that uses memory of such sizes:
+    earlier ones check them, with the node's name in the error."""
     sizes = [b.size for b in program.arena_buffers()]
     sizes += [n for type in program.output_types for n in type.shape]
     accesses = dict(program.data_dependent_dims)
@@ -84,13 +85,18 @@ def _found_sizes(program: Program) -> list[FoundSize]:
     # a loop's body has others as parameters
     needed = accesses.keys() & symbols_of(*map(allocation_extent, sizes))
     found: list[FoundSize] = []
+    buffers = {*shared, *program.outputs}
+    placed = {b for b in buffers if needed & symbols_of(allocation_extent(shared.get(b, b).size))}
+    users = [i for i, step in enumerate(program.steps)
+             if placed & {step.scratch, *(a.buffer for a in step.accesses())}]  # fmt: skip
     for number, step in enumerate(program.steps):
         written = {access.buffer for access in step.writes}
         for symbol in sorted(needed, key=lambda s: s.name):
             if accesses[symbol].buffer in written:
-                same = found and found[-1].step == number
+                begin = next((i for i in users if i > number), len(program.steps)) - 1
+                same = found and found[-1].begin == begin
                 phase = found[-1].phase + (not same) if found else 1
-                found.append(FoundSize(symbol, accesses[symbol], number, phase))
+                found.append(FoundSize(symbol, accesses[symbol], number, begin, phase))
     return found
 
 

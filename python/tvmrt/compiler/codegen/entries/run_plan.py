@@ -71,10 +71,10 @@ def print_run_plan(program: Program, prefix: str, max_bytes: int) -> list[str]:
 
 
 def print_phase(program: Program, step: int, arguments) -> list[str]:
-    """Return C lines after the call of a step: if it has found sizes, let the executor place the
-    buffers of these sizes, and read the addresses of the outputs again."""
+    """Return C lines after the call of a step: if a phase begins, let the executor place the
+    buffers of its sizes, and read the addresses of the outputs again."""
     plan = program.run_plan
-    phase = next((s.phase for s in plan.found if s.step == step), None) if plan else None
+    phase = next((s.phase for s in plan.found if s.begin == step), None) if plan else None
     if plan is None or phase is None:
         return []
     numbers = [

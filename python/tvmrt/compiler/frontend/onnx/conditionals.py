@@ -31,7 +31,7 @@ from tvmrt.compiler.ir.sizes import (
     sym_min,
     upper_bound,
 )
-from tvmrt.compiler.ir.sizes.assumptions import Condition, refused_conditions
+from tvmrt.compiler.ir.sizes.assumptions import Condition, current_assumptions
 from tvmrt.error import UnsupportedError, warn
 
 from . import string_tensors
@@ -264,12 +264,12 @@ class BranchSizes:
         self.guard = guard
         self.scope = ctx.scope
         self.requirements: list[tuple[str, str]] = []  # sizes, and the node that needs them
-        self._seen = len(refused_conditions())
+        self._seen = len(current_assumptions().refused)
 
     def restrict(self) -> bool:
         """Restrict the tensors to the sizes that the last import of the branch required; return
         False if no usable requirement is known."""
-        conditions = refused_conditions()[self._seen :]
+        conditions = current_assumptions().refused[self._seen :]
         self._seen += len(conditions)
         if not conditions or len(self.requirements) == MAX_CONDITIONS:
             return False

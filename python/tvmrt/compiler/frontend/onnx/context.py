@@ -20,14 +20,7 @@ from .dynamic_broadcast import broadcast_operands
 from .dynamic_sizes import evaluate_extents, is_computed, shape_operand
 from .fixed_values import unknown_operand
 from .import_state import ImportState
-from .legalize_types import (
-    HALF,
-    legalize_types,
-    retype,
-    round_to_half,
-    stored_type,
-    typed_constant,
-)
+from .legalize_types import HALF, legalize_types, retype, round_to_half, stored_type, typed_constant
 from .tensors import array_of
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import reduce
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.sizes import SymInt, data_dependent_symbols, lower_bound, sym_max
+from tvmrt.compiler.ir.sizes import SymInt, bounds, data_dependent_symbols, lower_bound, sym_max
 
 from .tensor_expressions import TensorExpr, require
 
@@ -28,15 +29,13 @@ def broadcast_operands(ctx: NodeContext, operands: Sequence[Value | None]) -> li
 
 def common_extent(ctx: NodeContext, extents: Collection[SymInt]) -> SymInt | None:
     """Return the extent to which others broadcast, and let each run check that they do. None if
-    no run finds them, or if they are assumed to be equal."""
+    no run finds them and they may be equal, or if they are assumed to be."""
     several = sorted({*extents} - {1}, key=repr)
     certain = [n for n in several if isinstance(n, int) or lower_bound(n) > 1]
-    if (
-        len(several) < 2
-        or len(certain) == len(several)
-        or not data_dependent_symbols(*several)
-        or not (certain or ctx.importer.request.is_general)
-    ):
+    ends = [bounds(a - b) for a, b in combinations(several, 2)]
+    differ = any(low > 0 or high < 0 for low, high in ends)
+    found = data_dependent_symbols(*several) and (certain or ctx.importer.request.is_general)
+    if len(several) < 2 or len(certain) == len(several) or not (differ or found):
         return None
     if certain:
         common = certain[0]

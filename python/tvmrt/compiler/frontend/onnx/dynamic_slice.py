@@ -9,13 +9,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import distinct_axes
-from tvmrt.compiler.ir.sizes import (
-    INT_MAX,
-    SymInt,
-    lower_bound,
-    symbols_of,
-    upper_bound,
-)
+from tvmrt.compiler.ir.sizes import INT_MAX, SymInt, lower_bound, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext

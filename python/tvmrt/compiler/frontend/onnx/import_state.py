@@ -17,6 +17,7 @@ from tvmrt.compiler.frontend.size_propagation import KnownSizes
 from tvmrt.compiler.ir import Builder, FoldingBudget, Graph, TensorType
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.sizes import symbols_of
+from tvmrt.compiler.ir.sizes.assumptions import current_assumptions
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from .device_fallback import FallbackHandler
@@ -131,17 +132,24 @@ class Checkpoint:
     """A point of the import to return to. ``problems``: the errors since then."""
 
     def __init__(self, state: ImportState) -> None:
-        self._lists: list[list] = [state.graph.nodes, state.problems.texts]
+        self._state, self._problems = state, state.problems
+        assumed = current_assumptions().conditions
+        self._lists: list[list] = [state.graph.nodes, state.problems.texts, assumed]
         self._counts = [len(each) for each in self._lists]
-        self._problems, self._was_partial = state.problems, state.problems.is_partial
+        self._was_partial, self._unchecked = state.problems.is_partial, state.unchecked
+        self._known = [len(names) for names in state.dims.names]
 
     @property
     def problems(self) -> list[str]:
         return self._problems.texts[self._counts[1] :]
 
     def undo(self) -> None:
-        """Drop the nodes and errors since then."""
-        self._problems.is_partial = self._was_partial
+        """Drop the nodes, errors, sizes and conditions since then. Sizes get the same names again,
+        since the conditions of the next import have these names."""
+        self._problems.is_partial, self._state.unchecked = self._was_partial, self._unchecked
+        for names, count in zip(self._state.dims.names, self._known):
+            for name in list(names)[count:]:
+                del names[name]
         for each, count in zip(self._lists, self._counts):
             del each[count:]
 
@@ -153,6 +161,7 @@ class ImportState:
         zeros = [condition.zero for condition in request.constraints.checked]
         self.request = request
         self.dims = Dims(request.dims, request.constraints.narrowed, zeros)
+        self.unchecked = list(request.constraints.checked)  # whose sizes are not known yet
         self.sizes = KnownSizes()
         self.functions = ModelFunctions(request.model)
         self.declarations = Declarations(request, self.dims)

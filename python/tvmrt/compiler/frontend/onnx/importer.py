@@ -14,25 +14,19 @@ from tvmrt import plugin
 from tvmrt.compiler.frontend.size_constraints import emit_size_checks
 from tvmrt.compiler.ir import Graph, Value
 from tvmrt.compiler.ir.sizes import Extent
-from tvmrt.compiler.ir.sizes.assumptions import enter_node
+from tvmrt.compiler.ir.sizes.assumptions import enter_node, try_other_answers
 from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import UnexpectedImportError, UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
 
-from . import (
-    alternatives,
-    computed_sizes,
-    fixed_values,
-    sequences,
-    string_tensors,
-)
+from . import alternatives, computed_sizes, fixed_values, sequences, string_tensors
 from .check_model import check_complete_model, name_of
 from .check_node import checked_import
 from .context import NodeContext
 from .custom_operators import custom_importer
 from .device_fallback import emit_device_node
 from .flatten_io import flatten_output, limit_to_declared_bounds
-from .import_state import ImportState
+from .import_state import Checkpoint, ImportState
 from .inputs import check_default, element_name
 from .legalize_types import (
     HALF,
@@ -61,7 +55,6 @@ class GraphImporter(ImportState):
         string_tensors.reserve(self)
         self._add_initializers(proto, scope)
         self._add_inputs(proto, scope)
-        self._unchecked = list(request.constraints.checked)
         self._check_known_sizes()
         self.import_nodes(proto.node, scope)
         if self.problems.texts:
@@ -87,12 +80,18 @@ class GraphImporter(ImportState):
         return self.graph
 
     def _check_known_sizes(self) -> None:
-        """Add checks of the conditions whose sizes are known by now."""
-        decided = [c for c in self._unchecked if all(self.dims.is_known(s) for s in c.counts)]
+        """Add checks of the conditions whose sizes are known by now. Each follows the last of its
+        sizes, so that a run does not allocate memory for a wrong one."""
+        decided = [c for c in self.unchecked if all(self.dims.is_known(s) for s in c.counts)]
         if decided:
-            self._unchecked = [c for c in self._unchecked if c not in decided]
+            self.unchecked = [c for c in self.unchecked if c not in decided]
             current = [replace(c, zero=self.dims.current(c.zero)) for c in decided]
-            emit_size_checks(self.builder, [c for c in current if isinstance(c.zero, Extent)])
+            current = [c for c in current if isinstance(c.zero, Extent)]
+            nodes, count = self.graph.nodes, len(self.graph.nodes)
+            emit_size_checks(self.builder, current)
+            sources = {symbol.source.producer for c in current for symbol in c.counts}
+            last = max((i for i in range(count) if nodes[i] in sources), default=count - 1)
+            nodes[last + 1 :] = [*nodes[count:], *nodes[last + 1 : count]]
 
     def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
         self.graph.outputs.append(limit_to_declared_bounds(self, info, self._declared(info, value)))
@@ -182,7 +181,7 @@ class GraphImporter(ImportState):
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
-            if self._unchecked and self.graph is self.whole:
+            if self.unchecked and self.graph is self.whole:
                 self._check_known_sizes()
 
     def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
@@ -318,7 +317,7 @@ class GraphImporter(ImportState):
         """Import a node by its importer or by the model's function of that name."""
         importer = self._importer_of(context.node, record)
         if importer is not None:
-            results = importer(context)
+            results = try_other_answers(lambda: importer(context), Checkpoint(self).undo)
             return results if isinstance(results, list) else [results]
         function = self.functions.find(context.node)
         return function and self._inline(function, context.node, context.inputs)

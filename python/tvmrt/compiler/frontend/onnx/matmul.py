@@ -21,6 +21,8 @@ def emit_matmul(ctx: NodeContext, a: Value, b: Value) -> Value:
     """
     if a.dtype.name == "float32" or b.dtype != a.dtype:
         return ctx.emit("matmul", [a, b])
+    if not are_equal(a.shape[-1], b.shape[-2]):
+        raise ValueError(f"the columns of {a.type} are not as many as the rows of {b.type}")
     terms = ctx.emit(
         "mul",
         [

@@ -9,7 +9,7 @@ from typing import Any
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.nn import may_have_pads
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.sizes import data_dependent_symbols, sym_max, sym_min, symbols_of
+from tvmrt.compiler.ir.sizes import bounds, data_dependent_symbols, sym_max, sym_min, symbols_of
 from tvmrt.compiler.ir.sizes.assumptions import is_at_least
 
 from .context import NodeContext
@@ -34,7 +34,8 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
             count = count - sym_min(sym_max((count - 1) * s - (n + b) + 1, 0), 1)
         # an open size with no window at all gets a variant, so that others are not sliced
         is_open = symbols_of(count) and not (ceil or data_dependent_symbols(count))
-        if not is_at_least(count, 1 if is_open else 0):
+        where = f"axis {len(extents) + 2} of {x.name}, {n + b + a!r} with its padding"
+        if not is_at_least(count, 1 if is_open else 0, f"a window of {k} fits into {where}"):
             raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
         extents.append(count)
     return tuple(extents)
@@ -43,7 +44,7 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
 def _check_elements(x: Value) -> None:
     """Raise ValueError, in a run too, if images are empty: they have no maximum and no mean."""
     elements = prod(x.shape[1:]) + sym_max(1 - x.shape[0], 0)
-    if not is_at_least(elements, 1) and elements == 0:
+    if not is_at_least(elements, 1) and bounds(elements)[1] == 0:
         raise ValueError(f"the images of {x.type} have no elements")
 
 

@@ -10,7 +10,7 @@ start of a run; the symbols of the dimensions record these equations (``Symbol.z
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,6 +25,9 @@ from .forms import data_dependent_symbols, extent_text, symbols_of
 from .undecided import deciding_by
 
 LARGE_SIZE = 1 << 20  # a question that bounds do not decide is answered as for sizes this large
+MAX_RETRIES = (
+    64  # imports of nodes that are repeated with other answers, in one import of a network
+)
 
 Sizes = Mapping[str, Any]  # arrays of sizes by the names of symbols
 
@@ -60,7 +63,7 @@ class Assumptions:
 
     ``refused``: conditions that were not assumed because only some runs need them.
     ``may_be_empty``: dimensions along which an input is a part of a concatenation, such as a cache,
-    which is empty at first.
+    which is empty at first. ``answers``: by extent, whether it is assumed to be negative.
     """
 
     conditions: list[Condition] = field(default_factory=list)
@@ -69,6 +72,8 @@ class Assumptions:
     in_body: bool = False
     refused: list[Condition] = field(default_factory=list)
     may_be_empty: set[Symbol] = field(default_factory=set)
+    answers: dict[Extent, bool] = field(default_factory=dict)
+    retries: int = MAX_RETRIES
 
 
 _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=None)
@@ -93,10 +98,9 @@ def enter_node(name: str, guarded: bool = False, in_body: bool = False) -> None:
         current.node, current.guarded, current.in_body = name, guarded, in_body
 
 
-def refused_conditions() -> list[Condition]:
-    """Return the conditions that were not assumed because only some runs need them."""
-    current = _current.get()
-    return [] if current is None else current.refused
+def current_assumptions() -> Assumptions:
+    """Return the assumptions of this import so far; none outside of ``collect_assumptions()``."""
+    return _current.get() or Assumptions()
 
 
 def are_equal(a: SymInt, b: SymInt) -> bool:
@@ -120,26 +124,57 @@ def are_equal_shapes(a: Sequence[SymInt], b: Sequence[SymInt]) -> bool:
     return len(a) == len(b) and all(map(are_equal, a, b))
 
 
-def is_at_least(extent: SymInt, minimum: int) -> bool:
-    """Return whether an extent is at least ``least``, or may be and is assumed to be."""
+def is_at_least(extent: SymInt, minimum: int, words: str = "") -> bool:
+    """Return whether an extent is at least ``minimum``, or may be and is assumed to be. ``words``:
+    the condition as text, if a user would not find the extent in the network."""
     low, high = bounds(extent)
     if low >= minimum or high < minimum or not isinstance(extent, Extent):
         return low >= minimum
     missing = sym_max(minimum - extent, 0)
-    words = f"{extent!r} is at least {minimum}"
+    words = words or f"{extent!r} is at least {minimum}"
     return _is_known(missing) or _assume(missing, words)  # type: ignore[arg-type]
 
 
 def _assume_sign(extent: Extent) -> bool | None:
-    """Return whether an extent, which may be negative, is so at large sizes, and record it as a
-    condition; None if that may not be assumed."""
-    sign = known_sign(extent)
+    """Return whether an extent, which may be negative, is so at large sizes, unless the import of
+    a node fails then, and record it as a condition; None if that may not be assumed."""
+    sign, answers = known_sign(extent), current_assumptions().answers
     if sign is not None:
         return sign
-    answer = int(extent.at({s.name: min(LARGE_SIZE, s.high) for s in extent.symbols()})) < 0
+    answer = answers.get(extent)
+    if answer is None:
+        answer = int(extent.at({s.name: min(LARGE_SIZE, s.high) for s in extent.symbols()})) < 0
     missing = sym_max(extent + 1, 0) if answer else sym_max(-extent, 0)
     words = f"{-extent!r} is at least 1" if answer else f"{extent!r} is at least 0"
-    return answer if _assume(missing, words) else None  # type: ignore[arg-type]
+    if not _assume(missing, words):  # type: ignore[arg-type]
+        return None
+    answers[extent] = answer
+    return answer
+
+
+def try_other_answers(attempt: Callable[[], Any], undo: Callable[[], None]) -> Any:
+    """Return the result of an attempt. If it fails at the assumed answers to its questions, undo it
+    and repeat it with the other answer to the last question, then to earlier ones. Raises the first
+    error if no answers help."""
+    current = current_assumptions()
+    asked, count, changed = len(current.answers), len(current.conditions), set[Extent]()
+    first: tuple[ValueError, list[Condition]] | None = None
+    while True:
+        try:
+            return attempt()
+        except ValueError as problem:
+            first = first or (problem, current.conditions[count:])
+        questions = list(current.answers)[asked:]
+        while questions and questions[-1] in changed:
+            changed.remove(questions[-1])
+            del current.answers[questions.pop()]
+        if not questions or not current.retries:
+            current.conditions[count:] = first[1]
+            raise first[0]
+        current.retries -= 1
+        current.answers[questions[-1]] ^= True
+        changed.add(questions[-1])
+        undo()
 
 
 def assume_sign_before_run(extent: Extent) -> bool | None:
@@ -174,8 +209,10 @@ def is_at_most(extent: SymInt, maximum: int) -> bool:
 
 
 def _is_known(extent: Extent) -> bool:
-    """Return whether an extent is one of those of its symbols that are 0 in each run."""
-    return is_implied_by(extent, {zero for symbol in symbols_of(extent) for zero in symbol.zeros})
+    """Return whether each run checks that an extent is 0, or will, by what is assumed so far."""
+    zeros = {zero for symbol in symbols_of(extent) for zero in symbol.zeros}
+    zeros.update(condition.zero for condition in current_assumptions().conditions)
+    return is_implied_by(extent, zeros)
 
 
 def is_implied_by(extent: Extent, zeros: Collection[Extent]) -> bool:
