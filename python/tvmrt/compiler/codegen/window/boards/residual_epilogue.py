@@ -8,7 +8,6 @@ import numpy as np
 
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.program import Step
-from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.requantization import rounding_of
 
 from ...c.initializers import print_static_struct, print_struct
@@ -48,11 +47,11 @@ def print_residual_epilogue(
     strides = row_strides(step.reads[at].at, product.output.shape, order)
     if strides is None or strides[1] != 1 or strides[0] >= MAX_PIXEL_STRIDE:
         return None
-    low, high = _bounds(product)
-    full_range = value.dtype.name == "int8" and (low, high) == _bounds(node) == _INT8
+    zero, low, high = (product.attrs[name] for name in ("y_zero", "low", "high"))
+    lo, hi = node.attrs["low"], node.attrs["high"]
+    full_range = value.dtype.name == "int8" and (low, high) == (lo, hi) == _INT8
     if floats and not full_range and rounding == "even":
         return None
-    zero = product.attrs["y_zero"]
     table = requant_table(scale, rounding, zero, low, high)
     add = table and fixed_point_add(node, 1 - residual, (low, high))
     if add is None:
@@ -66,15 +65,9 @@ def print_residual_epilogue(
         "own_multiplier": add.own, "other_multiplier": add.other,
         "offset": add.add, "shift": add.shift,
         "other_signed": int(value.dtype.is_signed),
-        "lo": node.attrs["low"], "hi": node.attrs["high"], "operand_stride": strides[0],
+        "lo": lo, "hi": hi, "operand_stride": strides[0],
     })  # fmt: skip
     print_struct(f, "const tvmrt_micro_residual_ctx addend", {
         "layer": f"&{layer}", "multipliers": multipliers, "operand": f.name_read(at, "other"),
     })  # fmt: skip
     return f"tvmrt_micro_residual{'_full_range' if full_range else ''}_rows", "&addend"
-
-
-def _bounds(node: Node) -> tuple[int, int]:
-    """Return the minimum and maximum byte of a node's result."""
-    low, high = storage_range(node.output.dtype)
-    return int(node.attrs.get("low", low)), int(node.attrs.get("high", high))
