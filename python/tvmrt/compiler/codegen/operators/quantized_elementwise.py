@@ -27,7 +27,7 @@ from ..kernel_features import BOARD_KERNELS
 from ..loops.fixed_point_add import fixed_point_add
 from ..loops.loop_nest import Loop, index, merge_loops, open_loops, pointwise_order
 from ..loops.pointwise import expression
-from ..loops.quantized_binary_scales import binary_scales
+from ..loops.quantized_binary_scales import pair_members
 from ..loops.row_fusion_layers import (
     elementwise_row_layer,
     reduction_row_layer,
@@ -160,36 +160,16 @@ class QuantizedBinaryLowering(QuantizedElementwiseLowering):
 
     def __init__(self, group: Group, target: Target) -> None:
         super().__init__(group, target)
+        self.kernel = "tvmrt_add_i8" if self.node.op == "qadd" else "tvmrt_mul_i8"
         self.has_row_kernel = not BOARD_KERNELS.of(target) or fixed_point_add(self.node) is None
 
     def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         if not by_rows:
             f.include(QUANT if self.has_row_kernel else FIXED)
             return ""
-        node, attrs = self.node, self.node.attrs
-        a, b = (v.dtype for v in node.inputs)
-        scales = binary_scales(node)
-        factor = f", .factor = {float_literal(scales.scale)}" if node.op == "qmul" else ""
         f.include("op/eltwise_i8.h")
         define_weight_format(f, self.target)
-        factors = print_static_struct(
-            f,
-            self.kernel,
-            "factors",
-            [
-                f".fa = {float_literal(scales.a_scale)}, "
-                f".fb = {float_literal(scales.b_scale)}{factor}",
-                f".divisor = {float_literal(scales.divisor)}",
-                f".a_zero = {attrs['a_zero']}, .a_signed = {int(a.is_signed)}",
-                f".b_zero = {attrs['b_zero']}, .b_signed = {int(b.is_signed)}",
-                f".range = {range_initializer(attrs)}",
-            ],
-        )
-        return f"&{factors}"
-
-    @property
-    def kernel(self) -> str:
-        return "tvmrt_add_i8" if self.node.op == "qadd" else "tvmrt_mul_i8"
+        return f"&{print_static_struct(f, self.kernel, 'factors', pair_members(self.node))}"
 
     def row(self, prepared: str, y: str, x: list[str], n: int, is_only_call: bool) -> str:
         threads = _threads(self.target, n) if is_only_call else 1

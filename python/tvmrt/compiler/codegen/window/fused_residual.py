@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir import Node
 
-from ..c.formatting import initializer
-from ..c.initializers import float_literal, range_initializer
 from ..loops.fixed_point_add import is_quantized_sum
 from ..loops.quantized_binary_scales import binary_scales
 
@@ -42,18 +40,3 @@ def _is_depthwise(product: Node) -> bool:
     """Return whether the product is a depthwise convolution."""
     groups = product.attrs.get("groups", 1)
     return groups > 1 and groups == product.inputs[0].shape[1] == product.output.shape[1]
-
-
-def residual_initializer(node: Node, other: int) -> str:
-    """Return the ``tvmrt_add_i8`` with which tiles add that operand of a ``qadd``; the tiles' own
-    bytes are operand a."""
-    attrs, factors, value = node.attrs, binary_scales(node), node.inputs[other]
-    of = {"a": factors.a_scale, "b": factors.b_scale}
-    own, added = "ba"[other], "ab"[other]
-    members = {
-        "fa": float_literal(of[own]), "fb": float_literal(of[added]), "divisor": "1.0f",
-        "a_zero": attrs[f"{own}_zero"], "a_signed": int(node.inputs[1 - other].dtype.is_signed),
-        "b_zero": attrs[f"{added}_zero"], "b_signed": int(value.dtype.is_signed),
-        "range": range_initializer(attrs),
-    }  # fmt: skip
-    return initializer(members)
