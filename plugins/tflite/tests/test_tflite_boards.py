@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from boards import BOARDS, run_network
-from tflite_case import FILES, Net, feeds_for, litert_runs, ours
+from tflite_case import FILES, Bytes, Net, feeds_for, litert_runs, ours
 
 import tvmrt
 
@@ -76,6 +76,30 @@ def test_batch_matmul_has_the_bits_of_litert(board, tmp_path):
     outcome = run_network(BOARDS[board], library, inputs, tmp_path)
     code = "".join(path.read_text() for path in (tmp_path / "net").rglob("*_lib1.c"))
     assert "tvmrt_micro_matmul_i8(" in code and "tvmrt_matmul_i8_dynamic(" not in code
+    (golden,) = litert_runs(data, [feeds])
+    for (name, found), expected in zip(outcome.outputs.items(), golden):
+        np.testing.assert_array_equal(found, expected, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("board", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
+def test_sums_have_the_bits_of_litert(board, dtype, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    net = Bytes(np.random.default_rng(11), dtype)
+    for shape, other in (((3, 5, 7), (3, 5, 7)), ((2, 33), (1, 33)), ((1, 9), (1, 1))):
+        for activation in (0, 1):  # none, ReLU
+            operands = [net.given(*shape), net.given(*other)]
+            fields = {"fusedActivationFunction": activation}
+            net.op("ADD", operands, [net.made(*shape)], 1, "AddOptions", **fields)
+    data = net.data()
+    feeds = feeds_for(data)
+    options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
+    library = tvmrt.compile(data, target=board, **options)
+    inputs = {each.name: x for each, x in zip(library.summary.inputs, feeds)}
+    outcome = run_network(BOARDS[board], library, inputs, tmp_path)
+    code = "".join(path.read_text() for path in (tmp_path / "net").rglob("*_lib1.c"))
+    assert "tvmrt_fixed_add(" in code and "tvmrt_fixed_requantize(" not in code
     (golden,) = litert_runs(data, [feeds])
     for (name, found), expected in zip(outcome.outputs.items(), golden):
         np.testing.assert_array_equal(found, expected, name)

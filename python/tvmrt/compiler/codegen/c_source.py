@@ -21,7 +21,7 @@ from .entries import aot, graph_json, run_plan, symbolic_dims, tensor_placement,
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
-from .kernel_features import HELIUM, print_macros
+from .kernel_features import BOARD_KERNELS, HELIUM, print_macros
 from .operators.custom_files import add_custom_files, has_custom_files
 from .options import DeviceModuleConstant, Options, Sources, WeightPlacement, content_key
 from .target import Target
@@ -44,7 +44,8 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     pool = ConstantPool(merge=not replaceable)
     lines = options.call_lines
     paired = lines is not None and lines.pairs_constants
-    common = NetworkContext(pool, symbols, target.threads, replaceable, paired)
+    board = BOARD_KERNELS.of(target)
+    common = NetworkContext(pool, symbols, target.threads, board, replaceable, paired)
     named = [symbols.function(step.name) for step in program.steps]
     if target.levels:
         sources.levels = cpu_dispatch.LevelFunctions([level.name for level in target.levels])

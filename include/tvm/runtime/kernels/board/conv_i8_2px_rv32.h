@@ -52,6 +52,12 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element*
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
   (*(at) + ((pixels) == 2 && TVMRT_ADDRESS(at) % 4 != 0 && (at)[-1] < 0))
 
+/*! \brief Words of the flags and weights of a quad of channels. */
+TVMRT_INLINE int32_t tvmrt_micro_quad_words(const tvmrt_micro_conv_i8* c) {
+  const int32_t n = c->shape.layout.windows.length;
+  return n + (n + TVMRT_MICRO_FLAG_SPAN - 1) / TVMRT_MICRO_FLAG_SPAN;
+}
+
 /*! \brief End of the weights after these flags; `left` elements remain. */
 TVMRT_INLINE const int8_t* tvmrt_micro_2px_weights_end(const int8_t* w, int32_t left) {
   return w + 4 + 4 * (left < TVMRT_MICRO_FLAG_SPAN ? left : TVMRT_MICRO_FLAG_SPAN);
@@ -160,8 +166,7 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
                                               const tvmrt_micro_element* window, int32_t pixels,
                                               int32_t channel, int32_t channels, int tile) {
   const int32_t n = c->shape.layout.windows.length;
-  const int32_t flags = (n + TVMRT_MICRO_FLAG_SPAN - 1) / TVMRT_MICRO_FLAG_SPAN;
-  const int8_t* const w = (const int8_t*)data->weights + channel * (n + flags);
+  const int8_t* const w = (const int8_t*)data->weights + channel * tvmrt_micro_quad_words(c);
   const int32_t* const bias = data->bias + channel;
   (void)tile;
   if (pixels == 2) {
@@ -175,10 +180,8 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
 /*! \brief Position of an element of a channel's window in the packed weights. */
 TVMRT_INLINE int32_t tvmrt_micro_packed_at(const tvmrt_micro_conv_i8* c, int32_t channel,
                                            int32_t element) {
-  const int32_t n = c->shape.layout.windows.length;
-  const int32_t flags = (n + TVMRT_MICRO_FLAG_SPAN - 1) / TVMRT_MICRO_FLAG_SPAN;
-  const int32_t quad = channel / 4 * (n + flags) + element / TVMRT_MICRO_FLAG_SPAN + 1 + element;
-  return 4 * quad + channel % 4;
+  const int32_t quad = channel / 4 * tvmrt_micro_quad_words(c);
+  return 4 * (quad + element / TVMRT_MICRO_FLAG_SPAN + 1 + element) + channel % 4;
 }
 
 /* the driver with this tile */

@@ -5,6 +5,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_RESIDUAL_ADD_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_RESIDUAL_ADD_I8_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common_i8.h"
@@ -31,69 +32,55 @@ typedef struct tvmrt_micro_residual_ctx {
 } tvmrt_micro_residual_ctx;
 
 #if TVMRT_MICRO_RVV
-/*! \brief Layer constants in the order that the assembly reads, all words. */
-typedef struct tvmrt_micro_rvv_residual {
-  int32_t own_flip, other_flip; /* 0, 4: XOR mask that makes int8 uint8 */
-  int32_t own, other, add;      /* 8, 12, 16 */
-  int32_t places, lo, hi;       /* 20, 24, 28 */
-} tvmrt_micro_rvv_residual;
-
-/*! \brief Residual add of n bytes q of the layer and b of the operand. */
-TVMRT_NOINLINE void tvmrt_micro_rvv_add_residual(const tvmrt_micro_rvv_residual* k, uint8_t* y,
-                                                 const uint8_t* q, const uint8_t* b, int32_t n) {
+/*! \brief Residual add of n bytes q of the layer and b of the operand. `own` and `other` make int8
+ * uint8; `add`: the offset for such bytes. */
+TVMRT_NOINLINE void tvmrt_micro_rvv_add_residual(const tvmrt_micro_residual* s, uint8_t* y,
+                                                 const uint8_t* q, const uint8_t* b, int32_t n,
+                                                 int32_t own, int32_t other, int32_t add) {
   int32_t vl, t;
   __asm volatile(
       TVMRT_MICRO_RVV_ON
       "1:\nvsetvli %[vl], %[n], e8, m2, ta, ma\nvle8.v v0, (%[q])\nadd %[q], %[q], %[vl]\n"
-      "vle8.v v2, (%[b])\nadd %[b], %[b], %[vl]\nlw %[t], 0(%[k])\nvxor.vx v0, v0, %[t]\n"
-      "lw %[t], 4(%[k])\nvxor.vx v2, v2, %[t]\nvsetvli zero, zero, e32, m8, ta, ma\n"
-      "vzext.vf4 v8, v0\nvzext.vf4 v16, v2\nlw %[t], 8(%[k])\nvmul.vx v8, v8, %[t]\n"
-      "lw %[t], 12(%[k])\nvmacc.vx v8, %[t], v16\nlw %[t], 16(%[k])\nvadd.vx v8, v8, %[t]\n"
-      "lw %[t], 20(%[k])\nvsra.vx v8, v8, %[t]\nlw %[t], 24(%[k])\nvmax.vx v8, v8, %[t]\n"
-      "lw %[t], 28(%[k])\nvmin.vx v8, v8, %[t]\nvsetvli zero, zero, e16, m4, ta, ma\n"
-      "vnsrl.wi v8, v8, 0\nvsetvli zero, zero, e8, m2, ta, ma\nvnsrl.wi v8, v8, 0\n"
+      "vle8.v v2, (%[b])\nadd %[b], %[b], %[vl]\nvxor.vx v0, v0, %[own]\n"
+      "vxor.vx v2, v2, %[other]\nvsetvli zero, zero, e32, m8, ta, ma\n"
+      "vzext.vf4 v8, v0\nvzext.vf4 v16, v2\nlw %[t], %[m](%[s])\nvmul.vx v8, v8, %[t]\n"
+      "lw %[t], %[k](%[s])\nvmacc.vx v8, %[t], v16\nvadd.vx v8, v8, %[add]\n"
+      "lb %[t], %[shift](%[s])\nvsra.vx v8, v8, %[t]\nlh %[t], %[lo](%[s])\n"
+      "vmax.vx v8, v8, %[t]\nlh %[t], %[hi](%[s])\nvmin.vx v8, v8, %[t]\n"
+      "vsetvli zero, zero, e16, m4, ta, ma\nvnsrl.wi v8, v8, 0\n"
+      "vsetvli zero, zero, e8, m2, ta, ma\nvnsrl.wi v8, v8, 0\n"
       "sub %[n], %[n], %[vl]\nvse8.v v8, (%[y])\nadd %[y], %[y], %[vl]\nbnez %[n], "
       "1b\n" TVMRT_MICRO_RVV_OFF
       : [y] "+r"(y), [q] "+r"(q), [b] "+r"(b), [n] "+r"(n), [vl] "=&r"(vl), [t] "=&r"(t)
-      : [k] "r"(k)
+      : [s] "r"(s), [own] "r"(own), [other] "r"(other), [add] "r"(add),
+        [m] "i"(offsetof(tvmrt_micro_residual, own_multiplier)),
+        [k] "i"(offsetof(tvmrt_micro_residual, other_multiplier)),
+        [shift] "i"(offsetof(tvmrt_micro_residual, shift)),
+        [lo] "i"(offsetof(tvmrt_micro_residual, lo)), [hi] "i"(offsetof(tvmrt_micro_residual, hi))
       : TVMRT_MICRO_RVV_CHANGES);
 }
 
-/*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
-static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
-  const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
-  const tvmrt_micro_residual* const s = to->layer;
+/*! \brief Requantise n accumulators and add the residual b. */
+TVMRT_INLINE void tvmrt_micro_residual_row(const tvmrt_micro_residual* s, uint8_t* y,
+                                           const int32_t* acc,
+                                           const tvmrt_micro_multiplier* multipliers,
+                                           const uint8_t* b, int32_t n) {
   const int32_t own = s->range.lo < 0 ? 0x80 : 0, other = s->other_signed ? 0x80 : 0;
-  const tvmrt_micro_rvv_residual k = {
-      own,
-      other,
-      s->own_multiplier,
-      s->other_multiplier,
-      s->offset - own * s->own_multiplier - other * s->other_multiplier,
-      s->shift,
-      s->lo,
-      s->hi};
+  const int32_t add = s->offset - own * s->own_multiplier - other * s->other_multiplier;
   uint8_t q[TVMRT_MICRO_CHUNK];
-  for (int32_t p = 0; p < rows->pixels; p++) {
-    for (int32_t i = 0; i < rows->channels; i += TVMRT_MICRO_CHUNK) {
-      const int32_t left = rows->channels - i, channel = (int32_t)rows->channel + i;
-      const int32_t n = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
-      const uint8_t* const b =
-          (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->operand_stride;
-      tvmrt_micro_requantize(q, rows->acc + p * (int32_t)rows->acc_stride + i,
-                             tvmrt_micro_multipliers_at(to->multipliers, &s->range, channel), n,
-                             &s->range);
-      tvmrt_micro_rvv_add_residual(&k, (uint8_t*)rows->y + p * (int32_t)rows->y_stride + i, q,
-                                   b + channel, n);
-    }
+  for (int32_t i = 0; i < n; i += TVMRT_MICRO_CHUNK) {
+    const int32_t count = n - i < TVMRT_MICRO_CHUNK ? n - i : TVMRT_MICRO_CHUNK;
+    tvmrt_micro_requantize(q, acc + i, multipliers, count, &s->range);
+    tvmrt_micro_rvv_add_residual(s, y + i, q, b + i, count, own, other, add);
+    multipliers += TVMRT_MICRO_IS_TWICE(&s->range) ? 2 * count : count;
   }
 }
 #elif TVMRT_MICRO_MVE_REQUANTIZES
 /*! \brief Requantise n accumulators and add the residual b. */
-TVMRT_NOINLINE void tvmrt_micro_mve_residual_row(const tvmrt_micro_residual* s, uint8_t* y,
-                                                 const int32_t* acc,
-                                                 const tvmrt_micro_multiplier* multipliers,
-                                                 const uint8_t* b, int32_t n) {
+TVMRT_NOINLINE void tvmrt_micro_residual_row(const tvmrt_micro_residual* s, uint8_t* y,
+                                             const int32_t* acc,
+                                             const tvmrt_micro_multiplier* multipliers,
+                                             const uint8_t* b, int32_t n) {
   /* bytes of the operand as uint8, which the flip makes of int8 */
   const int32_t flip = s->other_signed ? 0x80 : 0;
   const int32_t offset = s->offset - flip * s->other_multiplier;
@@ -109,65 +96,64 @@ TVMRT_NOINLINE void tvmrt_micro_mve_residual_row(const tvmrt_micro_residual* s, 
     multipliers += TVMRT_MICRO_IS_TWICE(&s->range) ? 8 : 4;
   }
 }
+#else
+/*! \brief Requantise n accumulators and add the residual b. */
+TVMRT_INLINE void tvmrt_micro_residual_row(const tvmrt_micro_residual* s, uint8_t* y,
+                                           const int32_t* acc,
+                                           const tvmrt_micro_multiplier* multipliers,
+                                           const uint8_t* b, int32_t n) {
+  const int32_t flip = s->other_signed ? 0x80 : 0;
+  const uint8_t* const end = y + n;
+  while (y != end) {
+    int32_t q;
+    if (TVMRT_MICRO_IS_TWICE(&s->range)) {
+      q = tvmrt_micro_round_twice_fixed(*acc++, multipliers[0].fixed, multipliers[1].fixed,
+                                        2 * (int32_t)s->range.zero + 1);
+      multipliers += 2;
+    } else {
+      q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
+    }
+    q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
+    /* (v ^ 0x80) - 0x80 extends the sign */
+    /* modulo 2 ^ 32: only the sum is in the range of int32_t */
+    q = (int32_t)((uint32_t)q * (uint32_t)s->own_multiplier +
+                  (uint32_t)((*b++ ^ flip) - flip) * (uint32_t)s->other_multiplier +
+                  (uint32_t)s->offset) >>
+        s->shift;
+    *y++ = TVMRT_MICRO_CLAMP_BYTE(q, s->lo, s->hi);
+  }
+}
+#endif
 
-/*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
-static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
+/*! \brief A function like tvmrt_micro_residual_row(). */
+typedef void (*tvmrt_micro_residual_function)(const tvmrt_micro_residual* s, uint8_t* y,
+                                              const int32_t* acc,
+                                              const tvmrt_micro_multiplier* multipliers,
+                                              const uint8_t* b, int32_t n);
+
+/*! \brief Call the function for each row, which are not empty. */
+TVMRT_INLINE void tvmrt_micro_residual_each_row(const tvmrt_i8_rows* rows, const void* ctx,
+                                                tvmrt_micro_residual_function row) {
   const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
   const tvmrt_micro_residual* const s = to->layer;
-  const int32_t channel = (int32_t)rows->channel;
   const tvmrt_micro_multiplier* const multipliers =
-      tvmrt_micro_multipliers_at(to->multipliers, &s->range, channel);
+      tvmrt_micro_multipliers_at(to->multipliers, &s->range, (int32_t)rows->channel);
   const uint8_t* b =
-      (const uint8_t*)to->operand + (int32_t)rows->pixel * s->operand_stride + channel;
+      (const uint8_t*)to->operand + (int32_t)rows->pixel * s->operand_stride + rows->channel;
   const int32_t* acc = rows->acc;
   uint8_t* y = (uint8_t*)rows->y;
   for (int32_t p = (int32_t)rows->pixels; p > 0; p--) {
-    tvmrt_micro_mve_residual_row(s, y, acc, multipliers, b, (int32_t)rows->channels);
+    row(s, y, acc, multipliers, b, (int32_t)rows->channels);
     acc += (int32_t)rows->acc_stride;
     y += (int32_t)rows->y_stride;
     b += s->operand_stride;
   }
 }
-#else
+
 /*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
 static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
-  const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
-  const tvmrt_micro_residual* const s = to->layer;
-  const int32_t flip = s->other_signed ? 0x80 : 0;
-  for (int32_t p = 0; p < rows->pixels; p++) {
-    const int32_t* acc = rows->acc + p * (int32_t)rows->acc_stride;
-    const tvmrt_micro_multiplier* multipliers =
-        tvmrt_micro_multipliers_at(to->multipliers, &s->range, (int32_t)rows->channel);
-    const uint8_t* b = (const uint8_t*)to->operand +
-                       ((int32_t)rows->pixel + p) * s->operand_stride + rows->channel;
-    uint8_t* y = (uint8_t*)rows->y + p * (int32_t)rows->y_stride;
-    const uint8_t* const end = y + rows->channels;
-    while (y != end) {
-      int32_t q;
-      if (TVMRT_MICRO_IS_TWICE(&s->range)) {
-        q = tvmrt_micro_round_twice_fixed(*acc++, multipliers[0].fixed, multipliers[1].fixed,
-                                          2 * (int32_t)s->range.zero + 1);
-        multipliers += 2;
-      } else {
-        q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
-      }
-#if TVMRT_MICRO_HAS_SELECT
-      q = q < s->range.lo ? s->range.lo : q;
-      q = q > s->range.hi ? s->range.hi : q;
-#else
-      q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
-#endif
-      /* (v ^ 0x80) - 0x80 extends the sign */
-      /* modulo 2 ^ 32: only the sum is in the range of int32_t */
-      q = (int32_t)((uint32_t)q * (uint32_t)s->own_multiplier +
-                    (uint32_t)((*b++ ^ flip) - flip) * (uint32_t)s->other_multiplier +
-                    (uint32_t)s->offset) >>
-          s->shift;
-      *y++ = TVMRT_MICRO_CLAMP_BYTE(q, s->lo, s->hi);
-    }
-  }
+  tvmrt_micro_residual_each_row(rows, ctx, tvmrt_micro_residual_row);
 }
-#endif
 
 #if TVMRT_MICRO_CAN_DSP && defined(__GNUC__) && !TVMRT_MICRO_MVE_REQUANTIZES
 /*! \brief Requantise n accumulators and add the operand's bytes. Not inlined, as its variables just
@@ -175,7 +161,7 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
 TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* s, uint8_t* y,
                                                     const int32_t* acc,
                                                     const tvmrt_micro_multiplier* multipliers,
-                                                    const int8_t* operand, int32_t n) {
+                                                    const uint8_t* operand, int32_t n) {
   const int32_t own = s->own_multiplier, other = s->other_multiplier, add = s->offset,
                 places = s->shift;
   const int32_t half = (int32_t)s->range.zero * 16 + 8;
@@ -191,7 +177,7 @@ TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* 
       q = tvmrt_micro_add_zero_point(tvmrt_micro_scale_and_round(q, factor.scale), half >> 4);
       __asm("ssat %0, #8, %0" : "+r"(q));
     }
-    q = (q * own + (*operand++ * other + add)) >> places;
+    q = (q * own + ((int8_t)*operand++ * other + add)) >> places;
     __asm("ssat %0, #8, %0" : "+r"(q));
     *y++ = (uint8_t)q;
   } while (y != end);
@@ -201,7 +187,7 @@ TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* 
 TVMRT_RARELY_CALLED void tvmrt_micro_residual_twice(const tvmrt_micro_residual* s, uint8_t* y,
                                                     const int32_t* acc,
                                                     const tvmrt_micro_multiplier* multipliers,
-                                                    const int8_t* operand, int32_t n) {
+                                                    const uint8_t* operand, int32_t n) {
   const int32_t own = s->own_multiplier, other = s->other_multiplier, add = s->offset,
                 places = s->shift, half = 2 * (int32_t)s->range.zero + 1;
   const uint8_t* const end = y + n;
@@ -212,7 +198,7 @@ TVMRT_RARELY_CALLED void tvmrt_micro_residual_twice(const tvmrt_micro_residual* 
         "add %0, %0, %3\n\tssat %0, #8, %0, asr #1"
         : "+r"(q)
         : "r"(multipliers[0].fixed), "r"(multipliers[1].fixed), "r"(half));
-    q = (q * own + (*operand++ * other + add)) >> places;
+    q = (q * own + ((int8_t)*operand++ * other + add)) >> places;
     __asm("ssat %0, #8, %0" : "+r"(q));
     *y++ = (uint8_t)q;
   }
@@ -222,23 +208,10 @@ TVMRT_RARELY_CALLED void tvmrt_micro_residual_twice(const tvmrt_micro_residual* 
 static inline void tvmrt_micro_residual_full_range_rows(const tvmrt_i8_rows* rows,
                                                         const void* ctx) {
   const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
-  const tvmrt_micro_range* const range = &to->layer->range;
-  const tvmrt_micro_multiplier* multipliers =
-      tvmrt_micro_multipliers_at(to->multipliers, range, (int32_t)rows->channel);
-  const int32_t pixel = to->layer->operand_stride;
-  const int8_t* operand = (const int8_t*)to->operand + (int32_t)rows->pixel * pixel + rows->channel;
-  const int32_t* acc = rows->acc;
-  uint8_t* y = (uint8_t*)rows->y;
-  for (int32_t p = rows->pixels; p > 0; p--) {
-    if (TVMRT_MICRO_IS_TWICE(range)) {
-      tvmrt_micro_residual_twice(to->layer, y, acc, multipliers, operand, rows->channels);
-    } else {
-      tvmrt_micro_residual_full_range(to->layer, y, acc, multipliers, operand, rows->channels);
-    }
-    acc += (int32_t)rows->acc_stride;
-    operand += pixel;
-    y += (int32_t)rows->y_stride;
-  }
+  tvmrt_micro_residual_each_row(rows, ctx,
+                                TVMRT_MICRO_IS_TWICE(&to->layer->range)
+                                    ? tvmrt_micro_residual_twice
+                                    : tvmrt_micro_residual_full_range);
 }
 #else
 #define tvmrt_micro_residual_full_range_rows tvmrt_micro_residual_rows

@@ -65,6 +65,19 @@ static inline int32_t tvmrt_fixed_requantize_once(int32_t x, int32_t m, int32_t 
   return moved < low ? low : moved > high ? high : moved;
 }
 
+/*!
+ * \brief (a * m + b * n + offset) >> shift, clamped to [low, high].
+ *
+ * Modulo 2 ^ 32, as only the sum has to be in the range of int32_t.
+ */
+static inline int32_t tvmrt_fixed_add(int32_t a, int32_t m, int32_t b, int32_t n, int32_t offset,
+                                      int32_t shift, int32_t low, int32_t high) {
+  const uint32_t products = (uint32_t)a * (uint32_t)m + (uint32_t)b * (uint32_t)n;
+  /* from 0, so that one instruction of Arm clamps int8, too */
+  const int32_t sum = ((int32_t)(products + (uint32_t)offset) >> shift) - low, most = high - low;
+  return (sum < 0 ? 0 : sum > most ? most : sum) + low;
+}
+
 /*! \brief x, within +-2 ^ 47, times the multiplier (m, e) rounded to 15 bits; e is below 15. */
 static inline int32_t tvmrt_fixed_scale_wide(int64_t x, int32_t m, int32_t e) {
   const int32_t narrow = m < 0x7FFF0000 ? (m + (INT32_C(1) << 15)) >> 16 : 0x7FFF;

@@ -150,7 +150,8 @@ class Function:
 
 @dataclass(frozen=True)
 class NetworkContext:
-    """Context that a network's functions share: constants, symbols, whether threads may be used.
+    """Context that a network's functions share: constants, symbols, whether threads may be used,
+    and whether it is for a microcontroller (``board``).
 
     With ``replaceable`` weights, the text depends on their values only where it has to. With
     ``paired_constants``, each constant that an operator defines exists twice, for comparisons.
@@ -159,6 +160,7 @@ class NetworkContext:
     weights: ConstantPool
     symbols: Symbols
     threads: bool
+    board: bool = False
     replaceable: bool = False
     paired_constants: bool = False
 

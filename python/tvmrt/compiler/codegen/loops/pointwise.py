@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import DType, Node, Value, get_op
+from tvmrt.compiler.ir.fixed_point import FIXED
 from tvmrt.compiler.ir.low_bit_types import bit_codes
 from tvmrt.compiler.ir.op import Expression
 from tvmrt.compiler.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir.quantized import QUANT
 
 from ..c.formatting import GAP, call, minus
 from ..c.initializers import float_literal
 from ..c.writer import FunctionWriter, literal
+from .fixed_point_add import fixed_point_add
 from .quantized_binary_scales import binary_scales
 
 
@@ -66,7 +69,9 @@ def print_pointwise_chain(
         bounded_angle = large_angle is not None and has_moderate_angle_form(node)
         if bounded_angle:
             f.line(f"{large_angle} |= tvmrt_is_large_angle_f32({names[node.inputs[0]]});")
-        value = _silu(gate, names) if gate else expression(node, names, bounded_angle)
+        value = (
+            _silu(gate, names) if gate else expression(node, names, f.common.board, bounded_angle)
+        )
         f.include(value.header)
         f.line(f"const {out.dtype.c} {variable} ={GAP}{value.text};")
         names[out] = variable
@@ -97,11 +102,23 @@ def _silu(gate: Node, names: dict[Value, str]) -> Expression:
     return Expression(call("tvmrt_silu_f32", names[gate.inputs[0]]), header)
 
 
-def expression(node: Node, names: dict[Value, str], bounded_angle: bool = False) -> Expression:
-    """Return a pointwise node's C expression; ``bounded_angle`` selects the form for moderate
-    angles."""
+def expression(
+    node: Node, names: dict[Value, str], board: bool = False, bounded_angle: bool = False
+) -> Expression:
+    """Return a pointwise node's C expression, or that of a sum or product of two 8-bit tensors.
+
+    ``board``: on a microcontroller, where such a sum takes two multiplications if that gives its
+    bytes; ``bounded_angle`` selects the form for moderate angles.
+    """
     args = [names[v] for v in node.inputs]
     rule = get_op(node.op)
+    add = fixed_point_add(node) if board else None
+    if add is not None:
+        (a, b), at = args, node.attrs
+        numbers = (a, add.own, b, add.other, add.add, add.shift, at["low"], at["high"])
+        return Expression(f"({node.output.dtype.c}){call('tvmrt_fixed_add', *numbers)}", FIXED)
+    if rule.is_integer_pair:
+        return Expression(f"({node.output.dtype.c}){_quantized_pair(node, *args)}", QUANT)
     if not isinstance(rule, PointwiseOp):
         return rule.expression(node, args)
     dtype = node.inputs[rule.bool_operands].dtype
@@ -116,8 +133,8 @@ def _attribute(value: object, dtype: DType) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-def quantized_binary_expression(node: Node, a: str, b: str) -> str:
-    """Return the C expression (int32_t) of one element of an int8 sum or product."""
+def _quantized_pair(node: Node, a: str, b: str) -> str:
+    """Return the C expression (int32_t) of one element of an int8 sum or product in floats."""
     attrs, sign, scales = node.attrs, node.operator.symbol, binary_scales(node)
     terms = [
         call("tvmrt_dequantize", minus(v, attrs[f"{k}_zero"]), float_literal(scale))

@@ -15,6 +15,8 @@ import numpy as np
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.quantized import storage_range
 
+from ..c.initializers import float_literal, range_initializer
+
 NEIGHBOURS = 2  # floats on either side of the nearest factor to try if rounding makes it fail
 
 
@@ -83,3 +85,19 @@ def _candidates(symbol: str, literal: BinaryScales) -> list[BinaryScales]:
 def _neighbour(value: np.float32, steps: int) -> float:
     """Return the float that is this many steps away."""
     return float((np.float32(value).view(np.int32) + np.int32(steps)).view(np.float32))
+
+
+def pair_members(node: Node, own: int = 0) -> dict[str, object]:
+    """Return the members of the ``tvmrt_add_i8`` or ``tvmrt_mul_i8`` of a qadd or qmul node, whose
+    operand a is the input ``own`` of the node."""
+    attrs, scales, (a, b) = node.attrs, binary_scales(node), ("ab", "ba")[own]
+    of = {"a": scales.a_scale, "b": scales.b_scale}
+    signed = {side: int(value.dtype.is_signed) for side, value in zip("ab", node.inputs)}
+    return {
+        "fa": float_literal(of[a]), "fb": float_literal(of[b]),
+        **({"factor": float_literal(scales.scale)} if node.op == "qmul" else {}),
+        "divisor": float_literal(scales.divisor),
+        "a_zero": attrs[f"{a}_zero"], "a_signed": signed[a],
+        "b_zero": attrs[f"{b}_zero"], "b_signed": signed[b],
+        "range": range_initializer(attrs),
+    }  # fmt: skip

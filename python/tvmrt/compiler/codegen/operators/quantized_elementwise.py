@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.program import Step, pixel_stride
+from tvmrt.compiler.ir.fixed_point import FIXED
+from tvmrt.compiler.ir.program import Group, Step, pixel_stride
+from tvmrt.compiler.ir.quantized import QUANT
 from tvmrt.compiler.ir.sizes import Extent, SymInt, symbols_of, upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
@@ -22,9 +24,10 @@ from ..c.initializers import (
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT
 from ..kernel_features import BOARD_KERNELS
+from ..loops.fixed_point_add import fixed_point_add
 from ..loops.loop_nest import Loop, index, merge_loops, open_loops, pointwise_order
-from ..loops.pointwise import quantized_binary_expression
-from ..loops.quantized_binary_scales import binary_scales
+from ..loops.pointwise import expression
+from ..loops.quantized_binary_scales import pair_members
 from ..loops.row_fusion_layers import (
     elementwise_row_layer,
     reduction_row_layer,
@@ -49,6 +52,8 @@ def _threads(target: Target, size: SymInt) -> int:
 
 class QuantizedElementwiseLowering(RowFusable):
     """Base class of elementwise 8-bit operators, computed one row at a time."""
+
+    has_row_kernel = True  # else a loop over elements is faster
 
     def demand(self, value: Value) -> str:
         return ANY
@@ -88,16 +93,16 @@ class QuantizedElementwiseLowering(RowFusable):
         indices = [step.read_values.index(v) for v in self.node.inputs if not v.is_constant]
         strides = [*(step.reads[i].at.strides for i in indices), out.strides]
         loops = merge_loops(out.shape, out.order(), strides)
-        together = bool(loops) and all(s == 1 for s in loops[-1].strides)
-        inner = loops[-1] if together else Loop(1, (0,) * len(strides))
+        together = self.has_row_kernel and all(s == 1 for each in loops[-1:] for s in each.strides)
+        inner = loops[-1] if together and loops else Loop(1, (0,) * len(strides))
         outer = loops[:-1] if together else loops
-        prepared = self.prepare(f, together or not loops)
+        prepared = self.prepare(f, together)
         if together and len(outer) == 1 and self.emit_all_rows(prepared, f, outer[0], inner.extent):
             return
         names = [f.fresh(f"i{k}") for k in range(len(outer))]
         with open_loops(f, outer, names):
             at = [index(outer, names, k) for k in range(len(strides))]
-            if together or not loops:
+            if together:
                 x = [plus(f.read(i), at[k]) for k, i in enumerate(indices)]
                 y = plus(f.write(), at[-1])
                 call = self.row(prepared, y, x, inner.extent, is_only_call=not outer)
@@ -153,41 +158,26 @@ class QuantizedBinaryLowering(QuantizedElementwiseLowering):
 
     in_memory = (0, 1)
 
+    def __init__(self, group: Group, target: Target) -> None:
+        super().__init__(group, target)
+        self.kernel = "tvmrt_add_i8" if self.node.op == "qadd" else "tvmrt_mul_i8"
+        self.has_row_kernel = not BOARD_KERNELS.of(target) or fixed_point_add(self.node) is None
+
     def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         if not by_rows:
-            f.include("scalar/quant.h")
+            f.include(QUANT if self.has_row_kernel else FIXED)
             return ""
-        node, attrs = self.node, self.node.attrs
-        a, b = (v.dtype for v in node.inputs)
-        scales = binary_scales(node)
-        factor = f", .factor = {float_literal(scales.scale)}" if node.op == "qmul" else ""
         f.include("op/eltwise_i8.h")
         define_weight_format(f, self.target)
-        factors = print_static_struct(
-            f,
-            self.kernel,
-            "factors",
-            [
-                f".fa = {float_literal(scales.a_scale)}, "
-                f".fb = {float_literal(scales.b_scale)}{factor}",
-                f".divisor = {float_literal(scales.divisor)}",
-                f".a_zero = {attrs['a_zero']}, .a_signed = {int(a.is_signed)}",
-                f".b_zero = {attrs['b_zero']}, .b_signed = {int(b.is_signed)}",
-                f".range = {range_initializer(attrs)}",
-            ],
-        )
-        return f"&{factors}"
-
-    @property
-    def kernel(self) -> str:
-        return "tvmrt_add_i8" if self.node.op == "qadd" else "tvmrt_mul_i8"
+        return f"&{print_static_struct(f, self.kernel, 'factors', pair_members(self.node))}"
 
     def row(self, prepared: str, y: str, x: list[str], n: int, is_only_call: bool) -> str:
         threads = _threads(self.target, n) if is_only_call else 1
         return f"{self.kernel}_run({prepared}, {y}, {x[0]}, {x[-1]}, {n}, {threads})"
 
     def element(self, prepared: str, x: list[str]) -> str:
-        return f"({self.node.output.dtype.c}){quantized_binary_expression(self.node, x[0], x[-1])}"
+        names = {self.node.inputs[0]: x[0], self.node.inputs[-1]: x[-1]}
+        return expression(self.node, names, BOARD_KERNELS.of(self.target)).text
 
 
 @lowers("qmax_pool", "qavg_pool", "qavg_pool_zero_first")

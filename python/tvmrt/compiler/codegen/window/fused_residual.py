@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.fixed_point import FixedPair
-from tvmrt.compiler.ir.quantized import INT8_TYPES
 
-from ..c.formatting import initializer
-from ..c.initializers import float_literal, range_initializer
+from ..loops.fixed_point_add import is_quantized_sum
 from ..loops.quantized_binary_scales import binary_scales
 
 MAX_FACTORS = 4096.0  # bound for which scaled sums of two bytes stay far below 2 ^ 21
@@ -33,36 +30,13 @@ def residual_operand(product: Node, node: Node) -> int | None:
 
 def int8_residual_operand(product: Node, node: Node) -> int | None:
     """Return which computed 8-bit operand of a sum is added to the matmul's bytes, or None."""
-    if not _is_sum(node) or product.attrs["to"] not in INT8_TYPES:
+    if not is_quantized_sum(node):
         return None
     others = [i for i, value in enumerate(node.inputs) if value is not product.output]
-    if len(others) != 1 or node.inputs[others[0]].is_constant:
-        return None
-    kinds = {node.inputs[others[0]].dtype.name, node.output.dtype.name}
-    return others[0] if kinds.issubset(INT8_TYPES) else None
-
-
-def _is_sum(node: Node) -> bool:
-    pair = node.operator.is_integer_pair or isinstance(node.operator, FixedPair)
-    return pair and node.operator.symbol == "+"
+    return others[0] if len(others) == 1 and not node.inputs[others[0]].is_constant else None
 
 
 def _is_depthwise(product: Node) -> bool:
     """Return whether the product is a depthwise convolution."""
     groups = product.attrs.get("groups", 1)
     return groups > 1 and groups == product.inputs[0].shape[1] == product.output.shape[1]
-
-
-def residual_initializer(node: Node, other: int) -> str:
-    """Return the ``tvmrt_add_i8`` with which tiles add that operand of a ``qadd``; the tiles' own
-    bytes are operand a."""
-    attrs, factors, value = node.attrs, binary_scales(node), node.inputs[other]
-    of = {"a": factors.a_scale, "b": factors.b_scale}
-    own, added = "ba"[other], "ab"[other]
-    members = {
-        "fa": float_literal(of[own]), "fb": float_literal(of[added]), "divisor": "1.0f",
-        "a_zero": attrs[f"{own}_zero"], "a_signed": int(node.inputs[1 - other].dtype.is_signed),
-        "b_zero": attrs[f"{added}_zero"], "b_signed": int(value.dtype.is_signed),
-        "range": range_initializer(attrs),
-    }  # fmt: skip
-    return initializer(members)

@@ -23,11 +23,12 @@ from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 
 from ...ir.program import ANY, DENSE
-from ..c.formatting import GAP
+from ..c.formatting import GAP, initializer
 from ..c.initializers import PARALLEL_WORK, print_static, print_tensors, share_layer
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, DUAL_ISSUE, HELIUM
+from ..loops.quantized_binary_scales import pair_members
 from ..lowering import ResultLayout, Scratch, lowers, same_offsets
 from ..target import Target
 from .boards.board_lowering import BoardLowering
@@ -50,7 +51,7 @@ from .choose_i8 import choose, choose_variant
 from .epilogue_operands import fits_rows, row_strides
 from .first_run_packing import print_pack_once_i8
 from .fused_requant_add import FusedRequantAdd, find_fused_requant_add
-from .fused_residual import residual_initializer, residual_operand
+from .fused_residual import residual_operand
 from .layer_i8 import ConstantsI8, LayerI8, VariantI8
 from .packing_i8 import PackedI8, PackingOrderI8, max_packed_bytes, pack
 from .plan_i8 import PlanI8, make_plan
@@ -398,7 +399,7 @@ class IntegerMatMulLowering(BoardLowering):
     def _print_residual(self, step: Step, f: FunctionWriter) -> dict[str, object]:
         """Print the residual add of tiles; return its operands as members of the call's data."""
         (node,), residual = self.group.after, self.residual
-        plus = residual_initializer(node, node.inputs.index(residual))
+        plus = initializer(pair_members(node, 1 - node.inputs.index(residual)))
         added = print_static(f, "tvmrt_add_i8", "residual_add", plus, separator=GAP)
         at = step.read_values.index(residual)
         strides = row_strides(step.reads[at].at, self.node.output.shape, self.order)

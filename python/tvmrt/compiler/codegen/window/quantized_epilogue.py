@@ -18,7 +18,7 @@ from tvmrt.compiler.ir.requantization import rounding_of, split_scale
 
 from ..c.formatting import GAP, call, wrap
 from ..c.writer import FunctionWriter
-from ..loops.pointwise import expression, quantized_binary_expression, scalar_literal
+from ..loops.pointwise import expression, scalar_literal
 from .epilogue_operands import Operand, RowFunction, read_operands, row_writer
 
 SOFT_FLOAT = "scalar/soft_float.h"
@@ -130,10 +130,8 @@ def _print_node(inner: FunctionWriter, node: Node, expressions: dict[Value, str]
         x, scale, zero = (expressions[v] for v in node.inputs)
         low, high = storage_range(node.output.dtype)
         text = f"tvmrt_quantize_and_clamp({x}, {scale}, {zero}, {low}, {high})"
-    elif node.operator.is_integer_pair:
-        text = quantized_binary_expression(node, *(expressions[v] for v in node.inputs))
     else:
-        text, header = expression(node, expressions)
+        text, header = expression(node, expressions, inner.common.board)
         inner.include(header)
     variable = inner.fresh(f"{node.op}_1")
     inner.line(f"const {register_type(node.output.dtype)} {variable} ={GAP}{text};")

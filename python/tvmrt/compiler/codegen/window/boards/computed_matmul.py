@@ -105,9 +105,8 @@ def fits_board(node: Node) -> bool:
 def requantizes(node: Node, scale: np.ndarray, attrs: dict[str, Any]) -> bool:
     """Return whether boards' kernels compute the bytes of a product; ``attrs``: with their bounds
     and the rounding."""
-    if attrs["to"] not in INT8_TYPES or not fits_board(node):
-        return False
-    return requant_table(scale, attrs["rounding"], *_bounds(attrs)) is not None
+    is_int8 = attrs["to"] in INT8_TYPES and fits_board(node)
+    return is_int8 and requant_table(scale, attrs["rounding"], *_bounds(attrs)) is not None
 
 
 def _bounds(attrs: dict[str, Any]) -> tuple[int, int, int]:

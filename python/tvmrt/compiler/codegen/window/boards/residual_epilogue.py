@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.program import Step
-from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.requantization import rounding_of
 
 from ...c.initializers import print_static_struct, print_struct
 from ...c.writer import FunctionWriter
+from ...loops.fixed_point_add import fixed_point_add
 from ..epilogue_operands import row_strides
 from ..fused_residual import int8_residual_operand
-from .fixed_point_add import find_fixed_point_add
 from .layer_i8 import micro_range
 from .requant_multipliers import requant_table
 
 HARD_FLOAT_FLAGS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # flags of targets with a float unit
-_INT8 = {"low": -128, "high": 127}
+_INT8 = (-128, 127)
 MAX_PIXEL_STRIDE = 1 << 15  # pixel stride of the operand in bytes
 
 
@@ -49,24 +47,13 @@ def print_residual_epilogue(
     strides = row_strides(step.reads[at].at, product.output.shape, order)
     if strides is None or strides[1] != 1 or strides[0] >= MAX_PIXEL_STRIDE:
         return None
-    own_bounds = _bounds(product)
-    scales = _scales(node)
-    own, other = (
-        {"scale": scales[side], "zero": node.attrs[f"{side}_zero"], **bounds}
-        for side, bounds in (
-            ("ba"[residual], own_bounds),
-            ("ab"[residual], dict(zip(("low", "high"), storage_range(value.dtype)))),
-        )
-    )
-    full_range = value.dtype.name == "int8" and own_bounds == _bounds(node) == _INT8
+    zero, low, high = (product.attrs[name] for name in ("y_zero", "low", "high"))
+    lo, hi = node.attrs["low"], node.attrs["high"]
+    full_range = value.dtype.name == "int8" and (low, high) == (lo, hi) == _INT8
     if floats and not full_range and rounding == "even":
         return None
-    zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
     table = requant_table(scale, rounding, zero, low, high)
-    add = table and find_fixed_point_add(
-        own, other, {**_bounds(node), "scale": scales["y"], "zero": node.attrs["y_zero"]},
-        None if node.operator.is_integer_pair else partial(_fixed_sums, node, residual),
-    )  # fmt: skip
+    add = table and fixed_point_add(node, 1 - residual, (low, high))
     if add is None:
         return None
     multipliers = table.print(f)
@@ -78,34 +65,9 @@ def print_residual_epilogue(
         "own_multiplier": add.own, "other_multiplier": add.other,
         "offset": add.add, "shift": add.shift,
         "other_signed": int(value.dtype.is_signed),
-        "lo": _bounds(node)["low"], "hi": _bounds(node)["high"], "operand_stride": strides[0],
+        "lo": lo, "hi": hi, "operand_stride": strides[0],
     })  # fmt: skip
     print_struct(f, "const tvmrt_micro_residual_ctx addend", {
         "layer": f"&{layer}", "multipliers": multipliers, "operand": f.name_read(at, "other"),
     })  # fmt: skip
     return f"tvmrt_micro_residual{'_full_range' if full_range else ''}_rows", "&addend"
-
-
-def _scales(node: Node) -> dict[str, float]:
-    """Return the scales of a sum's operands and result, by a, b and y; in fixed point the
-    multipliers of both operands, for a result in steps of 1."""
-    at = node.attrs
-    if node.operator.is_integer_pair:
-        return {side: at[f"{side}_scale"] for side in "aby"}
-    last = at["m"] * 2.0 ** (at["e"] - 31 + at["bits"])
-    return {side: at[f"{side}_m"] * 2.0 ** (at[f"{side}_e"] - 31) * last for side in "ab"} | {
-        "y": 1
-    }
-
-
-def _fixed_sums(node: Node, residual: int, own: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the bytes of a sum in fixed point."""
-    pair = (other, own) if residual == 0 else (own, other)
-    operands = [x.astype(v.dtype.numpy) for x, v in zip(pair, node.inputs)]
-    return node.operator.evaluate(operands, node.attrs)[0].astype(np.int64)
-
-
-def _bounds(node: Node) -> dict[str, int]:
-    """Return the minimum and maximum byte of a node's result."""
-    low, high = storage_range(node.output.dtype)
-    return {"low": int(node.attrs.get("low", low)), "high": int(node.attrs.get("high", high))}

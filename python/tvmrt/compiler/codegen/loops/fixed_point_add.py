@@ -1,13 +1,18 @@
-"""Residual add of 8-bit tensors in integers (``kernels/board/residual_add_i8.h``)."""
+"""Sums of two 8-bit tensors by two multiplications of integers (``tvmrt_fixed_add()``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from tvmrt.compiler.ir.dtype import to_integers
+from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.dtype import DTYPES
+from tvmrt.compiler.ir.fixed_point import FixedPair
+from tvmrt.compiler.ir.op import get_op
+from tvmrt.compiler.ir.quantized import INT8_TYPES, storage_range
 
 BITS = 31
 _OFFSETS = range(-6, 7)  # offsets from the nearest factors that are tried
@@ -24,21 +29,69 @@ class FixedPointAdd:
     shift: int
 
 
+def is_quantized_sum(node: Node) -> bool:
+    """Return whether a node adds two 8-bit tensors, in floats or in fixed point."""
+    pair = node.operator.is_integer_pair or isinstance(node.operator, FixedPair)
+    if not pair or node.operator.symbol != "+":
+        return False
+    return {value.dtype.name for value in (*node.inputs, node.output)}.issubset(INT8_TYPES)
+
+
+def fixed_point_add(
+    node: Node, own: int = 0, bounds: tuple[int, int] | None = None
+) -> FixedPointAdd | None:
+    """Return integers that give the bytes of a sum of two 8-bit tensors, or None.
+
+    ``own``: which operand has the first factor; ``bounds``: the minimum and maximum of its bytes,
+    if they are narrower than its type.
+    """
+    if not is_quantized_sum(node):
+        return None
+    types = tuple(node.inputs[i].dtype.name for i in (own, 1 - own))
+    return _find(node.op, tuple(node.attrs.items()), types, own, bounds)
+
+
+@lru_cache(maxsize=512)
+def _find(op: str, items: tuple, types: tuple[str, str], own: int, bounds) -> FixedPointAdd | None:
+    attrs, operator, letters = dict(items), get_op(op), ("ab", "ba")[own]
+    if operator.is_integer_pair:
+        scales = [attrs[f"{letter}_scale"] for letter in letters + "y"]
+    else:  # multipliers of both operands, for a result in steps of 1
+        last = attrs["m"] * 2.0 ** (attrs["e"] - 31 + attrs["bits"])
+        scales = [attrs[f"{k}_m"] * 2.0 ** (attrs[f"{k}_e"] - 31) * last for k in letters] + [1]
+    own_range, other_range = (storage_range(DTYPES[name]) for name in types)
+    ranges = [bounds or own_range, other_range, (attrs["low"], attrs["high"])]
+    sides = (
+        {"scale": scale, "zero": attrs[f"{letter}_zero"], "low": low, "high": high}
+        for scale, letter, (low, high) in zip(scales, letters + "y", ranges)
+    )
+
+    def sums(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        operands = [x.astype(DTYPES[name].numpy) for x, name in zip((first, second), types)]
+        pair = operands if own == 0 else operands[::-1]
+        return operator.evaluate(pair, attrs)[0].astype(np.int64)
+
+    return find_fixed_point_add(*sides, sums)
+
+
 def find_fixed_point_add(
     own: Mapping[str, float],
     other: Mapping[str, float],
     result: Mapping[str, float],
-    sums: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    sums: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> FixedPointAdd | None:
     """Find integers that give the byte of the sum for every two bytes, or None.
 
     ``own`` and ``other`` have ``scale``, ``zero``, ``low`` and ``high`` of the bytes, ``result``
-    those of the sum. ``sums`` returns the sums of own and other bytes; by default in floats.
+    those of the sum. ``sums`` returns the sums of own and other bytes.
     """
+    scales = [side["scale"] for side in (own, other, result)]
+    if not (np.isfinite(scales).all() and min(scales) > 0):
+        return None
     a, b = (np.arange(int(side["low"]), int(side["high"]) + 1) for side in (own, other))
     a, b = a[:, None], b[None]
-    expected = sums(a, b) if sums else _float_results(a, b, own, other, result)
-    real = [side["scale"] / result["scale"] for side in (own, other)]
+    expected = sums(a, b)
+    real = [scale / scales[2] for scale in scales[:2]]
     parts = [(x - side["zero"]) * r for x, side, r in zip((a, b), (own, other), real)]
     exact = parts[0] + parts[1] + result["zero"]
     offset = result["zero"] + 0.5 - own["zero"] * real[0] - other["zero"] * real[1]
@@ -46,7 +99,7 @@ def find_fixed_point_add(
     shift = int(np.floor(BITS - np.log2(magnitude + 1)))
     # without bytes near 0, the constant term may be greater than all sums
     shift = min(shift, int(np.floor(BITS - np.log2(abs(offset) + 2**-8))))
-    if not 8 <= shift < BITS or not 0 < min(real):
+    if not 8 <= shift < BITS:
         return None
     low, high = int(result["low"]), int(result["high"])
     near = np.abs(exact - np.floor(exact) - 0.5) < _TIE_DISTANCE
@@ -71,19 +124,9 @@ def _constant_term(a, b, expected, own, other, shift, bounds, offset) -> tuple[i
     least, most = (expected << shift) - raised, ((expected + 1) << shift) - 1 - raised
     near = round(offset * 2**shift)
     radius = 1 << max(0, shift - 9)
-    from_ = max([near - radius, *least[expected > bounds[0]]])
-    to = min([near + radius, *most[expected < bounds[1]]])
+    from_ = least[expected > bounds[0]].max(initial=near - radius)
+    to = most[expected < bounds[1]].min(initial=near + radius)
     return int(to - from_), int(from_ + to) // 2
-
-
-def _float_results(a, b, own, other, result) -> np.ndarray:
-    """Return QuantizeLinear of the sum of two DequantizeLinear."""
-    parts = [
-        (x - int(side["zero"])).astype(np.float32) * np.float32(side["scale"])
-        for x, side in ((a, own), (b, other))
-    ]
-    steps = to_integers(np.rint((parts[0] + parts[1]) / np.float32(result["scale"])), np.int32)
-    return np.clip(np.int64(steps) + int(result["zero"]), int(result["low"]), int(result["high"]))
 
 
 def _integer_results(a, b, add: FixedPointAdd, bounds: tuple[int, int]) -> np.ndarray:
