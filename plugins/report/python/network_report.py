@@ -70,7 +70,4 @@ def report(
         flops = {"float32": here["flops"], **(peaks or {})}
         here["peaks"], moved = add_rooflines(data["operators"], flops, bandwidths(here["threads"]))
         here["bytes"] = moved[max(moved)]
-        here["caches"] = [
-            {"bytes": size, "bytes_per_second": moved[size]} for size in sorted(moved)[:-1]
-        ]
     return Report(data)

@@ -21,14 +21,6 @@ def html(data: dict[str, Any]) -> str:
 
     Raises ImportError if Jinja2 is missing.
     """
-    return render(FOLDER / TEMPLATE, data=data, layout=_layout(data))
-
-
-def render(template: Path, **values: Any) -> str:
-    """Render a Jinja2 template, whose value ``page`` has the scripts and styles of reports.
-
-    Raises ImportError if Jinja2 is missing.
-    """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
@@ -36,23 +28,17 @@ def render(template: Path, **values: Any) -> str:
             "pages need Jinja2: pip install 'tvmrt[compile]', or write the data to a .json file"
         ) from None
     environment = Environment(
-        loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    return environment.get_template(template.name).render(page=Files(), **values)
+    parts = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    return environment.get_template(TEMPLATE).render(page=parts, data=data, layout=_layout(data))
 
 
 def _layout(data: dict[str, Any]) -> dict[str, Any]:
     count = sum(len(data[part]) for part in ("inputs", "operators", "outputs"))
     found = layout_graph(count, [(a, b) for a, b in data["edges"]])
     return {"x": found.x, "layer": found.layer, "bends": found.bends}
-
-
-class Files:
-    """A page's scripts and styles, which its template embeds."""
-
-    def __getitem__(self, name: str) -> str:
-        return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def write(path: str | os.PathLike[str], data: dict[str, Any]) -> None:
