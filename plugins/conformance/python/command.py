@@ -7,7 +7,7 @@ import click
 from tvmrt.cli import console, options
 from tvmrt.units import COUNT, FRACTION, SECONDS
 
-CHOICES = "operators sizes tensors asynchronous reduced faults libraries leaks threads"
+CHOICES = "operators sizes tensors asynchronous faults libraries leaks threads"
 
 
 @click.command("test")

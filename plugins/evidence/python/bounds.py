@@ -78,8 +78,8 @@ def error_bounds(graph: Graph, input_ranges: Mapping[str, Any]) -> dict[str, Any
     ``input_ranges``: (least, greatest) of each input by name, numbers or arrays of its shape.
     ``outputs`` of the result, by name: ``error`` for all elements, ``low`` and ``high`` of the
     exact results; an ``error`` of infinity has a ``reason``. ``nodes``: ``error`` of each node, and
-    ``own``, the part of it that arises in the node itself. Raises ValueError if an input has no
-    range, or one whose ends are not finite and in order.
+    ``own``, the part of it that arises in the node itself. Raises ValueError if the ends of
+    a range are not finite and in order.
     """
     tensors = {value: _input(value, input_ranges) for value in graph.inputs}
     rows, outputs = [], {}
@@ -102,8 +102,6 @@ def _summary(results: list[Tensor]) -> dict[str, Any]:
 
 
 def _input(value: Value, ranges: Mapping[str, Any]) -> Tensor:
-    if value.name not in ranges:
-        raise ValueError(f"input {value.name} has no range; declare its least and greatest number")
     ends = [np.asarray(n, np.float64) for n in ranges[value.name]]
     if not (np.isfinite(ends[0] - ends[1]).all() and (ends[0] <= ends[1]).all()):
         raise ValueError(
@@ -306,26 +304,18 @@ def _kinked(node: Node, x: Tensor, slope: Tensor) -> list[Tensor]:
     return _rounded(node, low, high, error, FOLDED)
 
 
-def _monotonic(slope, most: float = inf) -> Callable[..., list[Tensor]]:
-    """Return the rule of a rising function; ``slope``: its greatest one between two numbers;
-    ``most``: the distance between its limits."""
-
-    def rule(node: Node, x: Tensor) -> list[Tensor]:
-        steepest = slope(x.low - x.error, x.high + x.error)
-        error = np.fmin(np.where(x.error == 0, 0, steepest * x.error), most)
-        known = [np.where(np.isnan(n), end, n) for n, end in ((x.low, -inf), (x.high, inf))]
-        low, high = _ends(node, Tensor(*(known if most < inf else (x.low, x.high)), x.error))
-        return _rounded(node, low, high, error, 1 if node.op == "sqrt" else LIBRARY_UNITS)
-
-    return rule
-
-
-def _steepest_at_zero(slope) -> Callable[..., np.ndarray]:
-    def between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        nearest = np.minimum(np.abs(low), np.abs(high))
-        return slope(np.where((low <= 0) & (high >= 0), 0, nearest))
-
-    return between
+def _rising(node: Node, x: Tensor) -> list[Tensor]:
+    """Bound a rising function that is steepest at an end of a range, or nearest to 0: no operands
+    apart by the error have results that are further apart than those there."""
+    least, most = node.operator.result_range or (-inf, inf)
+    low, high = (np.where(np.isnan(n), end, n) for n, end in ((x.low, -inf), (x.high, inf)))
+    half = x.error / 2 + 2.0**-51 * x.size  # with the rounding of this module
+    ends = low - half, high + half
+    steps = [_evaluate(node, at + half) - _evaluate(node, at - half)
+             for at in (*ends, np.clip(0, *ends))]  # fmt: skip
+    error = np.fmin(np.where(x.error == 0, 0, np.maximum.reduce(steps)), most - least)
+    ends = _ends(node, Tensor(low, high, x.error))
+    return _rounded(node, *ends, error, 1 if node.op == "sqrt" else LIBRARY_UNITS)
 
 
 def _wave(node: Node, x: Tensor) -> list[Tensor]:
@@ -379,12 +369,8 @@ def _linear(node: Node, function, x: Tensor, w: Tensor, count: int, bias=0.0) ->
 def _conv(node: Node, x: Tensor, w: Tensor, bias: Tensor | None = None) -> list[Tensor]:
     shape = node.inputs[1].shape
     row = 0.0 if bias is None else bias.low.reshape(-1, *(1 for _ in shape[2:]))
-
-    def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return _evaluate(node, a, b)
-
-    attrs = node.attrs
-    (result,) = _linear(node, function, x, w, prod(shape[1:]), row)
+    attrs, count = node.attrs, prod(shape[1:])
+    (result,) = _linear(node, lambda a, b: _evaluate(node, a, b), x, w, count, row)
     if shape[2:] == (3, 3) and {*attrs["strides"], *attrs["dilations"], attrs["groups"]} == {1}:
         most = np.max(x.size, (0, 2, 3))
         own = np.maximum.reduce([_winograd(np.abs(w.low), most, size) for size in TILES])
@@ -410,11 +396,7 @@ def _matmul(node: Node, a: Tensor, b: Tensor, bias: Tensor | None = None) -> lis
 
 def _resample(node: Node, x: Tensor, places: Tensor, w: Tensor) -> list[Tensor]:
     taps = node.inputs[1]
-
-    def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return _evaluate(node, a, taps.data, b)
-
-    return _linear(node, function, x, w, taps.shape[1])
+    return _linear(node, lambda a, b: _evaluate(node, a, taps.data, b), x, w, taps.shape[1])
 
 
 def _pooled(node: Node, x: Tensor) -> list[Tensor]:
@@ -473,11 +455,7 @@ _RULES: dict[str, Callable[..., list[Tensor]]] = {
     "max_pool": _pooled, "avg_pool": _pooled, "reduce_sum": _pooled, "reduce_mean": _pooled,
     "reduce_max": _pooled, "reduce_min": _pooled, "softmax": _softmax, "argmax": _decided,
     "argmin": _decided, "quantize": _quantized, "dequantize": _dequantized,
-    "exp": _monotonic(lambda low, high: np.exp(high)),
-    "log": _monotonic(lambda low, high: np.where(low > 0, 1 / low, inf)),
-    "sqrt": _monotonic(lambda low, high: np.where(low > 0, 0.5 / np.sqrt(low), inf)),
-    "tanh": _monotonic(_steepest_at_zero(lambda x: 1 - np.tanh(x) ** 2), 2),
-    "sigmoid": _monotonic(_steepest_at_zero(lambda x: 0.25 / np.cosh(x / 2) ** 2), 1),
+    **dict.fromkeys(("exp", "log", "sqrt", "tanh", "sigmoid"), _rising),
     **dict.fromkeys(("equal", "less", "less_equal", "greater", "greater_equal"), _decided),
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), _decided),
 }  # fmt: skip

@@ -68,36 +68,36 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def _evaluate(node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    if node.op == "quantize":  # rounds a quotient of its operands' type
+        operands = [np.asarray(a, v.dtype.numpy) for a, v in zip(operands, node.inputs)]
     with np.errstate(all="ignore"):
-        if node.op != "composed":
-            if node.op == "quantize":  # rounds a quotient of its operands' type
-                operands = [np.asarray(a, v.dtype.numpy) for a, v in zip(operands, node.inputs)]
-            results = node.operator.evaluate(operands, node.attrs)
-        else:
-            inner = node.attrs["graph"]
-            values = dict(zip(inner.inputs, (a for a in operands if a is not None)))
-            inside = PlainEvaluation({}, values)
-            results = [inside.array(v) for v in inner.outputs]
+        results = node.operator.evaluate(operands, node.attrs)
     if results is None:
         raise ValueError(f"operator {node.op} of node {node.name} has no plain evaluation")
-    return list(map(np.asarray, results))
+    return list(map(_wide, results))
 
 
 class PlainEvaluation:
     """Tensors of a graph, evaluated when they are requested; floats are computed in float64.
 
-    ``feeds``: arrays by name of the graph's inputs; ``values``: known arrays.
+    ``feeds``: arrays by name of the graph's inputs.
     """
 
-    def __init__(self, feeds: Arrays, values: Mapping[Value, np.ndarray] | None = None) -> None:
-        self._values, self._feeds = dict(values or {}), feeds
-        self._exact: dict[Value, bool] = {}
+    def __init__(self, feeds: Arrays) -> None:
+        self._values: dict[Value, np.ndarray] = {}
+        self._exact: set[Value] = set()
+        self._feeds = feeds
 
     def array(self, value: Value) -> np.ndarray:
         """Return a tensor. Raises ValueError if an operator has no plain evaluation."""
         for node in _producers(value, self._values):
             operands = [None if v is None else self._known(v) for v in node.inputs]
-            self._values.update(zip(node.outputs, map(_wide, _evaluate(node, operands))))
+            self._values.update(zip(node.outputs, _evaluate(node, operands)))
+            read = [v for v in node.operands() if not v.is_constant]
+            whole = all(v.dtype.numpy.kind in "iub" for v in (*node.outputs, *read))
+            whole = whole or (node.op == "quantize" and node.inputs[0] in read)
+            if whole and all(v in self._exact or v.producer is None for v in read):
+                self._exact.update(node.outputs)
         return self._known(value).astype(value.dtype.numpy, copy=False)
 
     def _known(self, value: Value) -> np.ndarray:
@@ -108,14 +108,10 @@ class PlainEvaluation:
         return self._values[value]
 
     def is_exact(self, value: Value) -> bool:
-        """Return whether integers alone decide about a tensor, so that all processors agree."""
-        for node in _producers(value, self._exact):
-            read = [v for v in node.operands() if not v.is_constant]
-            whole = all(v.dtype.numpy.kind in "iub" for v in (*node.outputs, *read))
-            whole = whole or (node.op == "quantize" and node.inputs[0] in read)
-            exact = whole and all(self._exact.get(v, v.producer is None) for v in read)
-            self._exact.update(dict.fromkeys(node.outputs, exact))
-        return self._exact.get(value, value.dtype.numpy.kind in "iub")
+        """Return whether integers alone decide about a tensor that was evaluated, so that all
+        processors agree."""
+        given = value.producer is None and value.dtype.numpy.kind in "iub"
+        return given or value in self._exact
 
 
 def _producers(value: Value, known: Mapping[Value, Any]) -> Iterator[Node]:

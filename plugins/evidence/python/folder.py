@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tvmrt import plugin
-from tvmrt.compiler.sdk.export import filling, runtime_headers, scratch_folder
-from tvmrt.error import CompileError, UnsupportedError
+from tvmrt.compiler.sdk.export import filling, runtime_headers
+from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 
 from . import bounds, documents, loops, trace, vectors
@@ -35,7 +36,10 @@ def write_evidence(request: Any, model: Any, graph: Any, library: Any) -> None:
     sources = library.sources.files
     headers = runtime_headers(sources.values(), library.target)
     name, data = _network_bytes(model)
-    network = _onnx_network(data) if name.endswith(".onnx") else None
+    network = None
+    if name.endswith(".onnx"):
+        with suppress(ValueError):  # verify says so
+            network = OnnxNetwork(data)
     tensors = vectors.visible_tensors(library.program)
     given = _given(request, library.program)
     recorded = _vectors(given, library, tensors, graph, network)
@@ -44,7 +48,7 @@ def write_evidence(request: Any, model: Any, graph: Any, library: Any) -> None:
     hashes = digests({name: data, **{n: t.encode() for n, t in texts.items()}})
     texts["replay.c"] = Path(__file__).with_name("replay.c").read_text()
     texts["vectors/vectors.h"] = vectors.print_vectors(library, tensors, recorded)
-    texts |= _further(request, given, library, graph, texts, tensors, recorded)
+    texts |= _further(given, library, graph, texts, tensors, recorded)
     texts |= documents.files(library.manifest, hashes, len(tensors), len(recorded))
     texts["vectors/tensors.json"] = documents.json_text(_described(library, tensors, recorded))
     files = {name: data, **{n: t.encode() for n, t in texts.items()}}
@@ -56,9 +60,8 @@ def write_evidence(request: Any, model: Any, graph: Any, library: Any) -> None:
 
 
 def _further(
-    request: Any, given: Any, library: Any, graph: Any, code: Mapping[str, str], tensors: Any,
-    recorded: Any,
-) -> dict[str, str]:  # fmt: skip
+    given: Any, library: Any, graph: Any, code: Mapping[str, str], tensors: Any, recorded: Any
+) -> dict[str, str]:
     """Return the files that describe the code."""
     declared = vectors.ranges(library.program, given)
     computed = bounds.error_bounds(graph, declared)
@@ -81,34 +84,17 @@ def _further(
         **proofs,
         **_reference(graph, library.module_name),
         "bounds.json": documents.json_text(_rounded({"ranges": declared, **computed})),
-        **dict(loops.files(loops.find_loops(code), _cycles(request, library))),
+        **dict(loops.files(loops.find_loops(code))),
         **dict(trace.files(trace.trace_rows(library, nodes, bool(proofs), compared),
                            f"From nodes to lines: {library.module_name}")),
     }  # fmt: skip
 
 
-def _cycles(request: Any, library: Any) -> Any:
-    """Return the estimate of ``tvmrt inspect --board --timing``, or why there is none."""
-    if request.board is None:
-        return f"estimated for a {option('board')}"
-    cycles = plugin.hook("inspect board", "the estimate of cycles")
-    with scratch_folder() as folder:
-        library.export_model_library_format(folder / "network.tar")
-        options = cycles.BoardOptions(request.board, None, None, None, 1.0, None, timing=True)
-        try:
-            return cycles.estimate(folder / "network.tar", options)
-        except CompileError:
-            return "not estimated: QEMU or a tool for the board is missing"
-
-
 def _reference(graph: Any, name: str) -> dict[str, str]:
     """Return the C of the independent generator, or a file that says why there is none."""
-    lacking = reference.missing(graph)
-    if lacking:
-        return {"reference/missing.txt": "".join(f"{each}\n" for each in lacking)}
-    with scratch_folder() as folder:
-        reference.write_reference(graph, folder, name)
-        return {f"reference/{path.name}": path.read_text() for path in folder.iterdir()}
+    lacking = "".join(f"{each}\n" for each in reference.missing(graph))
+    files = {"missing.txt": lacking} if lacking else reference.texts(graph, name)
+    return {f"reference/{file}": text for file, text in files.items()}
 
 
 def _digest_text(digest: str) -> str:
@@ -146,13 +132,6 @@ def _network_bytes(model: Any) -> tuple[str, bytes]:
     if isinstance(model, bytes):
         return "network.onnx" if plugin.importer_of(model) is None else "network.tflite", model
     raise UnsupportedError("evidence includes the network's file; compile a file")
-
-
-def _onnx_network(data: bytes) -> OnnxNetwork | None:
-    try:
-        return OnnxNetwork(data)
-    except ValueError:  # verify says so
-        return None
 
 
 def _given(request: Any, program: Any) -> Mapping[str, np.ndarray] | None:
@@ -198,13 +177,11 @@ def _npy(array: np.ndarray) -> bytes:
 
 def _rounded(data: Any) -> Any:
     """Return data whose floats have the digits that all machines agree on."""
-    if isinstance(data, Mapping):
-        return {name: _rounded(each) for name, each in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_rounded(each) for each in data]
-    if isinstance(data, float):
-        return float(f"{data:.6g}") if np.isfinite(data) else str(data)
-    return data
+
+    def rounded(text: str) -> float:
+        return float(f"{float(text):.6g}")
+
+    return json.loads(json.dumps(data), parse_float=rounded, parse_constant=lambda t: f"{float(t)}")
 
 
 def digests(files: Mapping[str, bytes]) -> dict[str, str]:

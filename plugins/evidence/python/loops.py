@@ -172,10 +172,10 @@ def _ends(head: str, text: str, start: int, close: int) -> int | None:
     return -(-max(int(counts[3]) - int(counts[2]), 0) // int(counts[4] or 1))
 
 
-def files(loops: list[Loop], cycles: object) -> Iterator[tuple[str, str]]:
-    """Yield ``wcet.json`` and the annotations; ``cycles``: an estimate, or why there is none."""
+def files(loops: list[Loop]) -> Iterator[tuple[str, str]]:
+    """Yield ``wcet.json`` and the annotations."""
     rows = [{k: v for k, v in vars(loop).items() if k not in ("is_do", "ends")} for loop in loops]
-    yield "wcet.json", json_text({"bases": BASES, "cycles": cycles, "loops": rows})
+    yield "wcet.json", json_text({"bases": BASES, "loops": rows})
     bases = [f"{basis}: {text}" for basis, text in BASES.items()]
     ais = ["# Loop bounds for aiT (AIS2)", *(f"# {each}" for each in bases)]
     ffx = ['<?xml version="1.0" encoding="UTF-8"?>', *(f"<!-- {each} -->" for each in bases)]

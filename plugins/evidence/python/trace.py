@@ -30,7 +30,7 @@ def line_owners(text: str, owners: Mapping[str, str], name: str) -> list[str]:
         elif not defined and len(mentioned) == 1 and name.endswith(".c"):
             found += [mentioned.pop()] * len(chunk)
         else:
-            piece = f"frame: {defined[1]}()" if defined else f"frame: {_piece(body)}"
+            piece = f"frame: {defined[1]}()" if defined else "frame: declarations"
             found += _statements(chunk, owners, piece)
     return found[: text.count("\n")]
 
@@ -45,15 +45,6 @@ def _chunks(lines: Sequence[str]) -> Iterator[list[str]]:
             yield chunk
             chunk = []
     yield chunk
-
-
-def _piece(body: str) -> str:
-    kinds = {
-        "includes": "#include", "size checks": "TVMGEN_ASSERT", "offsets": "enum {",
-        "structs": "struct", "macros": "#", "tiles": "TVMRT_DEFINE",
-    }  # fmt: skip
-    return next((kind for kind, start in kinds.items() if re.search(f"^{start}", body, re.M)),
-                "comments and declarations")  # fmt: skip
 
 
 def _statements(chunk: Sequence[str], owners: Mapping[str, str], piece: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from onnx import ModelProto, helper, numpy_helper
 
 from tvmrt.compiler.custom import gather
 from tvmrt.compiler.frontend import onnx as frontend
-from tvmrt.plugins.evidence.reference.files import write_reference
+from tvmrt.plugins.evidence.reference.files import texts
 
 FLAGS = "-std=c99 -O1 -ffp-contract=off -Wall -Werror -Wno-unused -Wno-tautological-compare".split()
 
@@ -39,7 +39,8 @@ class Reference:
 
     def __init__(self, graph, folder: Path) -> None:
         self.graph, self.folder = graph, folder
-        write_reference(graph, folder, "net")
+        for name, text in texts(graph, "net").items():
+            (folder / name).write_text(text)
         self.build()
 
     def build(self) -> None:

@@ -112,8 +112,8 @@ def test_an_operator_without_a_rule_has_no_bound_and_a_reason():
     assert row["error"] == float("inf") and "no bound is known for the operator" in row["reason"]
 
 
-@pytest.mark.parametrize("ranges", [{}, {"x": (1, 0)}, {"x": (0, float("inf"))}])
-def test_a_missing_or_wrong_range_is_an_error(ranges):
+@pytest.mark.parametrize("ranges", [{"x": (1, 0)}, {"x": (0, float("inf"))}])
+def test_a_wrong_range_is_an_error(ranges):
     graph = import_graph(model_of([("Relu", ["x"], ["y"], {})], {"x": np.ones(3, F32)}, {}, ["y"]))
     with pytest.raises(ValueError, match="input x"):
         error_bounds(graph, ranges)

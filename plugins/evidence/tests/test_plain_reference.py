@@ -14,7 +14,7 @@ from reference_case import Reference, import_graph, model_of
 
 import tvmrt
 from tvmrt.plugins.evidence.bounds import error_bounds
-from tvmrt.plugins.evidence.reference.files import missing, write_reference
+from tvmrt.plugins.evidence.reference.files import missing
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 FOLDER = Path(os.environ.get("TVMRT_MODELS") or DIGITS)
@@ -68,6 +68,10 @@ ONE_OPERATOR = {
     "pad_edge": ("Pad", X, [np.array([0, 1, 2, 0, 0, 0, 1, 3])], {"mode": "edge"}),
     "pad_reflect": ("Pad", X, [np.array([0, 0, 2, 3, 0, 0, 1, 3])], {"mode": "reflect"}),
     "pad_value": ("Pad", X, [np.array([0, 0, 1, 0, 0, 0, 0, 2]), np.array(2.5, F32)], {}),
+    "pad_wrap": ("Pad", X, [np.array([0, 1, 2, 0, 0, 0, 1, 3])], {"mode": "wrap"}),
+    "identity": ("Identity", X, [], {}),
+    "resize_odd": ("Resize", X, [np.array([], F32), np.array([1, 1, 1.3, 0.7], F32)],
+                   {"mode": "nearest"}),
     "expand": ("Expand", normal(3, 1), [np.array([2, 3, 4])], {}),
     "gather": ("Gather", X, [np.array([[0, -1], [2, 1]])], {"axis": 2}),
     "scatter_nd": ("ScatterND", arange(4, 5), [np.array([[1], [-1]]), normal(2, 5)], {}),
@@ -268,7 +272,7 @@ def test_a_changed_weight_is_a_difference(pristine, tmp_path):
     assert np.count_nonzero(found != expected) > 0
 
 
-def test_what_has_no_reference_is_named(tmp_path):
+def test_what_has_no_reference_is_named():
     x = normal(1, 3, 8, 8)
     grid = np.zeros((1, 4, 4, 2), F32)
     model = model_of(
@@ -277,6 +281,3 @@ def test_what_has_no_reference_is_named(tmp_path):
     graph = import_graph(model)
     (reason,) = missing(graph)
     assert reason.startswith("operator grid_sample of node ")
-    with pytest.raises(ValueError, match=r"lacks operator grid_sample of node .*; replace it"):
-        write_reference(graph, tmp_path, "net")
-    assert not list(tmp_path.iterdir())

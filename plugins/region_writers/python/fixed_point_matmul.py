@@ -16,7 +16,7 @@ from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES
 MATMUL_OPERATORS = ("qconv", "qmatmul")
 SCALES = ("fixed_scale", "float_scale")
 STEPS = (SCALES, ("add",), ("max",), ("min",), ("cast",))  # nodes after a product, in this order
-OPERATORS = (*SCALES, "cast")
+OPERATORS = tuple(op for names in STEPS for op in names)
 Region = Mapping[str, Any]
 
 

@@ -265,27 +265,10 @@ def _qsoftmax(w: TfliteWriter, node: Mapping) -> None:
     w.add("SOFTMAX", [w.read(x)], w.result(y), "SoftmaxOptions", beta=1.0)
 
 
-def _table(w: TfliteWriter, node: Mapping) -> None:
-    """Write a table lookup; a signed operand's entries are reordered to begin at its minimum."""
-    x, y = node["inputs"][0], node["outputs"][0]
-    entries = w.arrays[node["inputs"][1]]
-    if w.region["tensors"][x]["dtype"] == "int8":
-        entries = np.roll(entries, INT8_MIN)
-    signed = (entries ^ _shift(node["attrs"]["to"])).view(np.int8)
-    last = w.is_last(x)
-    source = w.read(x, last)
-    shape = w.tensors[source].shape
-    as_int32, index = w.tensor(shape, "int32"), w.tensor(shape, "int32")
-    w.add("CAST", [source], as_int32, "CastOptions")
-    w.add("ADD", [as_int32, w.integers(-INT8_MIN)], index, "AddOptions")
-    rows = w.constant(signed, w.quantizations[y])
-    w.add("GATHER", [rows, index], w.result(y, last), "GatherOptions")
-
-
 BYTE_FORMS: dict[str, TfliteForm] = {
     "dequantize": _conversion, "qadd": _pair, "qavg_pool": _qavg_pool, "qconv": _qconv,
     "qmatmul": _qmatmul, "qmax_pool": _qmax_pool, "qmul": _pair, "qsoftmax": _qsoftmax,
-    "quantize": _conversion, "table": _table,
+    "quantize": _conversion,
 }  # fmt: skip
 
 

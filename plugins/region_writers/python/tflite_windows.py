@@ -19,7 +19,7 @@ def images(w: TfliteWriter, node: Mapping) -> Mapping:
     return attrs
 
 
-def pad_input(w: TfliteWriter, tensor_id: int, attrs: Mapping, value: float = 0.0) -> int:
+def pad_input(w: TfliteWriter, tensor_id: int, attrs: Mapping, value: float) -> int:
     """Return the padded input, channels-last."""
     x = w.read(tensor_id, True)
     pads = [[0, 0], *map(list, zip(attrs["pads_before"], attrs["pads_after"])), [0, 0]]

@@ -81,7 +81,7 @@ class TfliteWriter:
     def tensor(
         self,
         shape: Sequence[int],
-        kind: str = "float32",
+        kind: str,
         name: str = "",
         params: TensorQuantization | None = None,
     ) -> int:

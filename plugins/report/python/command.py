@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,19 +33,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.inputs_option
 @click.option("--no-run", is_flag=True, help="Do not run the network: no times, no C compiler.")
-@click.option(
-    "--verify", "verified", is_flag=True,
-    help="Compare every node with onnxruntime or the format's own runtime, as 'tvmrt verify' does.",
-)  # fmt: skip
-@click.option(
-    "--against", type=options.PATH, metavar="OLD.html",
-    help="Earlier report, .html or .json, to compare with.",
-)  # fmt: skip
 @options.threads
 @console.json_option
 def command(
-    model: Path, output: Path | None, inputs_file: Path | None, no_run: bool, verified: bool,
-    against: Path | None, threads: int, as_json: bool, **requested: Any,
+    model: Path, output: Path | None, inputs_file: Path | None, no_run: bool, threads: int,
+    as_json: bool, **requested: Any,
 ) -> None:  # fmt: skip
     """Write all data of the network MODEL to one self-contained page.
 
@@ -59,16 +50,12 @@ def command(
     target = output or Path(f"{model.stem}.html")
     page.check_name(target)
     files.check_target(target)
-    old = None if against is None else page.read(against)
     inputs = None if inputs_file is None else files.load_inputs(inputs_file)
-    rows = _verify(model, inputs_file, threads, requested) if verified else None
     with console.progress(not as_json) as progress:
         data, sizes = _data(model, requested, threads, inputs, not no_run, progress)
-    if rows is not None:
-        data["verify"] = rows
     if output is not None or not as_json:
         with files.writing(target):
-            page.write(target, data, old)
+            page.write(target, data)
     if as_json:
         console.print_json("report", data)
     else:
@@ -119,31 +106,3 @@ def _executor(library: CompiledLibrary, threads: int, inputs: Any) -> Any:
     from tvmrt.network.loading import load
 
     return load(library).warm_executor(**(inputs or {}))
-
-
-def _verify(
-    model: Path, inputs_file: Path | None, threads: int, requested: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the rows of ``tvmrt verify``; non-finite numbers become None."""
-    from tvmrt.cli.verify import as_dict, compare_tensors
-    from tvmrt.compiler.sdk.codegen import is_unhosted
-    from tvmrt.compiler.sdk.pipeline import all_options
-
-    if requested["board"] or requested["runtime"] == "crt" or is_unhosted(requested["target"]):
-        raise click.UsageError(
-            "--verify runs the network on this machine; for a board, omit it and use 'tvmrt "
-            "replay' with the board's dump"
-        )
-    choices = {
-        name: requested[name]
-        for name, row in all_options().items()
-        if name in requested and "verify" in row.commands
-    }
-    rows, judge = compare_tensors(model, inputs_file, threads, False, choices)
-    result = as_dict(rows, judge)
-    for row in result["tensors"]:
-        row.update(row.pop("verdict"))
-        for name, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                row[name] = None
-    return result

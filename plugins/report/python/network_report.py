@@ -18,17 +18,16 @@ class Report:
     Notebooks display its page; ``save`` writes the page or the data.
     """
 
-    def __init__(self, data: dict[str, Any], against: dict[str, Any] | None = None) -> None:
+    def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
-        self.against = against
 
     def html(self) -> str:
         """Return the page as text. Raises ImportError if Jinja2 is missing."""
-        return html(self.data, self.against)
+        return html(self.data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page (``.html``) or the data (``.json``). Raises ValueError and OSError."""
-        write(path, self.data, self.against)
+        write(path, self.data)
 
     def __repr__(self) -> str:
         operators = len(self.data["operators"])
@@ -71,7 +70,4 @@ def report(
         flops = {"float32": here["flops"], **(peaks or {})}
         here["peaks"], moved = add_rooflines(data["operators"], flops, bandwidths(here["threads"]))
         here["bytes"] = moved[max(moved)]
-        here["caches"] = [
-            {"bytes": size, "bytes_per_second": moved[size]} for size in sorted(moved)[:-1]
-        ]
     return Report(data)

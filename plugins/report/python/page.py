@@ -1,34 +1,23 @@
-"""Files of reports: the page, and the data, which is read from either file."""
+"""Files of reports: the page, and the data."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 from tvmrt.compiler.sdk.export import replacing
 from tvmrt.file_suffix import suffix_of
-from tvmrt.plugins.report import FORMAT, VERSION
 from tvmrt.plugins.report.graph_layout import layout_graph
 
 FOLDER = Path(__file__).parent / "page"
 TEMPLATE = "report.html.j2"
 SUFFIXES = (".html", ".json")
-_DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 
 
-def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
-    """Return the page of a report, compared with an older one if given.
-
-    Raises ImportError if Jinja2 is missing.
-    """
-    return render(FOLDER / TEMPLATE, data=data, against=against, layout=_layout(data))
-
-
-def render(template: Path, **values: Any) -> str:
-    """Render a Jinja2 template, whose value ``page`` has the scripts and styles of reports.
+def html(data: dict[str, Any]) -> str:
+    """Return the page of a report.
 
     Raises ImportError if Jinja2 is missing.
     """
@@ -39,10 +28,11 @@ def render(template: Path, **values: Any) -> str:
             "pages need Jinja2: pip install 'tvmrt[compile]', or write the data to a .json file"
         ) from None
     environment = Environment(
-        loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    return environment.get_template(template.name).render(page=Files(), **values)
+    parts = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    return environment.get_template(TEMPLATE).render(page=parts, data=data, layout=_layout(data))
 
 
 def _layout(data: dict[str, Any]) -> dict[str, Any]:
@@ -51,22 +41,13 @@ def _layout(data: dict[str, Any]) -> dict[str, Any]:
     return {"x": found.x, "layer": found.layer, "bends": found.bends}
 
 
-class Files:
-    """A page's scripts and styles, which its template embeds."""
-
-    def __getitem__(self, name: str) -> str:
-        return (FOLDER / name).read_text(encoding="utf-8")
-
-
-def write(
-    path: str | os.PathLike[str], data: dict[str, Any], against: dict[str, Any] | None = None
-) -> None:
+def write(path: str | os.PathLike[str], data: dict[str, Any]) -> None:
     """Write a page, or the data if the file name ends with ``.json``; atomically.
 
     Raises ValueError for another suffix, and OSError if writing fails.
     """
     check_name(path)
-    text = html(data, against) if suffix_of(path) == ".html" else json.dumps(data)
+    text = html(data) if suffix_of(path) == ".html" else json.dumps(data)
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8")
 
@@ -75,29 +56,3 @@ def check_name(path: str | os.PathLike[str]) -> None:
     """Raise ValueError if a file's suffix is not a report's."""
     if suffix_of(path) not in SUFFIXES:
         raise ValueError(f"{os.fspath(path)}: a report is written as {' or '.join(SUFFIXES)}")
-
-
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the data of a report from its page or its ``.json``.
-
-    Raises OSError if it cannot be read, ValueError if it is not a report.
-    """
-    check_name(path)
-    text = Path(path).read_text(encoding="utf-8", errors="replace")
-    if suffix_of(path) == ".html":
-        match = _DATA.search(text)
-        text = match.group(1) if match else ""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        data = None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ValueError(
-            f"{os.fspath(path)} is not a report; 'tvmrt report NET -o {path}' writes one"
-        )
-    if data.get("version") != VERSION:
-        raise ValueError(
-            f"{os.fspath(path)} is a report of version {data.get('version')}, this tvmrt reads "
-            f"version {VERSION}; create the report again"
-        )
-    return data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 
 import onnx
 import pytest
@@ -12,7 +13,6 @@ from report_networks import branched
 
 import tvmrt
 from tvmrt.cli import main
-from tvmrt.plugins.report import page
 from tvmrt.plugins.report.graph_layout import layout_graph
 
 
@@ -24,6 +24,14 @@ def network():
 @pytest.fixture(scope="module")
 def report(network):
     return network.report()
+
+
+def saved(path):
+    """Return the data of a report's file."""
+    text = path.read_text()
+    if path.suffix == ".html":
+        text = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1]
+    return json.loads(text)
 
 
 def _by_node(data):
@@ -102,7 +110,7 @@ def test_page_is_one_file_without_external_requests(report, tmp_path):
     text = (tmp_path / "r.html").read_text()
     assert "default-src 'none'" in text
     assert not re.search(r'(src|href)="(?!#)', text)
-    assert page.read(tmp_path / "r.html") == json.loads(json.dumps(report.data))
+    assert saved(tmp_path / "r.html") == json.loads(json.dumps(report.data))
     assert "<iframe srcdoc=" in report._repr_html_()
 
 
@@ -114,7 +122,7 @@ def test_names_are_escaped_in_the_page(tmp_path):
     report_of(library, name).save(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert "<script>alert" not in text
-    assert name in _by_node(page.read(tmp_path / "r.html"))
+    assert name in _by_node(saved(tmp_path / "r.html"))
 
 
 def test_report_on_a_library_asks_for_its_network(tmp_path):
@@ -129,37 +137,20 @@ def test_without_jinja_the_data_is_written(report, tmp_path, monkeypatch):
         report.save(tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
     report.save(tmp_path / "r.json")
-    assert page.read(tmp_path / "r.json")["format"] == "tvmrt-report"
+    assert saved(tmp_path / "r.json")["format"] == "tvmrt-report"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("a.txt", "", r"written as \.html or \.json"),
-        ("a.json", "[]", "is not a report"),
-        ("a.html", "<p>hello", "is not a report"),
-        ("a.json", '{"format": "tvmrt-report", "version": 9}', "of version 9"),
-    ],
-)
-def test_files_that_are_not_reports_are_refused(tmp_path, name, text, said):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match=said):
-        page.read(tmp_path / name)
+def test_a_report_has_no_other_suffix(report, tmp_path):
+    with pytest.raises(ValueError, match=r"written as \.html or \.json"):
+        report.save(tmp_path / "a.txt")
 
 
 @pytest.mark.slow
-def test_command_writes_data_and_compares_with_an_older_report(tmp_path, capsys, monkeypatch):
+def test_command_writes_page_and_data(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     onnx.save(branched(), "net.onnx")
-    assert main(["report", "net.onnx", "--no-run", "-o", "old.json"]) == 0
-    capsys.readouterr()
-    assert main(["report", "net.onnx", "--no-run", "--verify", "--against", "old.json"]) == 0
-    data = page.read("net.html")
-    assert data["network"] == "net.onnx"
-    assert data["verify"]["wrong"] == 0
-    assert {row["tensor"] for row in data["verify"]["tensors"]} >= {"a0", "p", "y"}
-    old = re.search(r'id="old">(.*?)</script>', (tmp_path / "net.html").read_text())
-    assert json.loads(old.group(1)) == page.read("old.json")
+    assert main(["report", "net.onnx", "--no-run"]) == 0
+    assert saved(Path("net.html"))["network"] == "net.onnx"
     capsys.readouterr()
     assert main(["report", "net.onnx", "--no-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["operators"]
@@ -169,11 +160,8 @@ def test_command_reports_code_and_stack_of_boards(tmp_path, capsys):
     onnx.save(branched(), tmp_path / "net.onnx")
     asked = ["report", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "r.json")]
     assert main([*asked, "--runtime", "crt", "--target", "host"]) == 0
-    data = page.read(tmp_path / "r.json")
+    data = saved(tmp_path / "r.json")
     assert "timing" not in data
     footprint = data["footprint"]
     assert footprint["measured"], footprint
     assert footprint["run_code_bytes"]["default"] > 0
-    capsys.readouterr()
-    assert main([*asked, "--runtime", "crt", "--verify"]) == 2
-    assert "--verify runs the network on this machine" in capsys.readouterr().err

@@ -57,14 +57,7 @@ def open_tensors(page):
 
 @pytest.fixture(scope="module")
 def report():
-    found = tvmrt.load(branched(), cache=False).report()
-    found.against = {**found.data, "operators": found.data["operators"][:-1]}
-    row = {
-        "part": "outputs", "tensor": "y", "made_by": "product", "dtype": "float32",
-        "shape": [1], "error": 1e-6, "allowed": None, "excess": 0.1, "problem": "", "right": True,
-    }  # fmt: skip
-    found.data["verify"] = {"judge": "numpy", "wrong": 0, "tensors": [row]}
-    return found
+    return tvmrt.load(branched(), cache=False).report()
 
 
 def test_operators_are_found_and_described_by_keyboard(open_page, report):
@@ -94,8 +87,6 @@ def test_tables_sort_and_tensors_open(open_page, report):
     names = [each.text_content() for each in page.query_selector_all("#operators tbody .link")]
     assert names == sorted(row["name"] for row in report.data["operators"])
     assert len(open_tensors(page)) == len(report.data["memory"]["tensors"])
-    assert page.is_visible("#against")
-    assert "1 of 1 tensors agree with numpy" in page.text_content("#verify")
 
 
 @pytest.mark.slow
@@ -147,7 +138,7 @@ def test_page_is_accessible_and_fits_every_width(open_page, report, width, schem
     if width >= 1000:  # tables are scrolled on phones only
         inside = "each => each.map((e) => [e.ariaLabel, e.scrollWidth - e.clientWidth])"
         tables = page.eval_on_selector_all(".scroll:not(.chart)", inside)
-        assert len(tables) >= 4
+        assert len(tables) >= 3
         assert not [table for table in tables if table[1] > 0]
     found = [
         float(each) for each in re.findall(r"(\d+(?:\.\d+)?) % \(", page.inner_text("#profile"))

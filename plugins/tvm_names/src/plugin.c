@@ -1,5 +1,4 @@
-/* Functions that only libraries compiled by TVM call: matrix products and sorting, under the names
- * of TVM's library wrappers. */
+/* Functions that only libraries compiled by TVM call: sorting, under the names of TVM. */
 #include "functions.h"
 
 static const tvmrt_plugin_function functions[] = {NAMES_FUNCTIONS(TVMRT_PLUGIN_ROW){NULL, NULL}};

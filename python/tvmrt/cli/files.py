@@ -129,9 +129,3 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
         aside.write_bytes(memory.getvalue())
-
-
-def save_text(path: Path, text: str) -> None:
-    """Write UTF-8 text; on failure an existing file stays unchanged."""
-    with writing(path), atomic.replacing(path) as aside:
-        aside.write_text(text, encoding="utf-8")

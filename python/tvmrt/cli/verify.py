@@ -115,17 +115,11 @@ def compare_tensors(
     return rows, judge
 
 
-def as_dict(rows: list[TensorComparison], judge: str) -> dict[str, Any]:
-    """Return the comparison as JSON data."""
-    tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
-    wrong = sum(not row.verdict.right for row in rows)
-    return {"judge": judge, "wrong": wrong, "tensors": tensors}
-
-
 def _report(rows: list[TensorComparison], judge: str, show_all: bool, as_json: bool) -> int:
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:
-        console.print_json("verify", as_dict(rows, judge))
+        tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
+        console.print_json("verify", {"judge": judge, "wrong": len(wrong), "tensors": tensors})
     else:
         _print(rows, wrong, judge, show_all)
     return app.WRONG_RESULT if wrong else app.DONE

@@ -67,7 +67,7 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
 
 def test_unwritable_place_is_named(tmp_path):
     with pytest.raises(OSError, match="none"):
-        files.save_text(tmp_path / "none" / "x", "text")
+        files.save_arrays(tmp_path / "none" / "x.npz", {"a": np.zeros(1)})
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from .cases import SEED
 from .finding import Finding
 
 CHECKS = (
-    "operators", "sizes", "tensors", "asynchronous", "reduced", "faults", "libraries",
-    "leaks", "threads",
+    "operators", "sizes", "tensors", "asynchronous", "faults", "libraries", "leaks", "threads",
 )  # fmt: skip
 NOT_OPENED = 3  # exit code of a check whose device cannot be opened
 SECONDS = 600  # time limit of one check; a device that hangs fails it

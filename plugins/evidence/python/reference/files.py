@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tvmrt.compiler.sdk.codegen import identifier
-from tvmrt.compiler.sdk.graph import Extent, Graph, Node, Value
+from tvmrt.compiler.sdk.graph import Graph, Node, Value
 
 from . import movement, pointwise, products, recurrent, reductions  # noqa: F401 (they register)
 from .code import PRINTERS, NodeCode, bits_text, c_type
@@ -16,9 +16,7 @@ HELPERS = Path(__file__).with_name("helpers.h")
 
 def missing(graph: Graph) -> list[str]:
     """Return what the reference cannot express of an imported network; empty if it is whole."""
-    values = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
-    sizes = [v for v in values if any(isinstance(n, Extent) for n in v.shape)]
-    problems = [f"the sizes of tensor {v.name}, which are not fixed" for v in sizes]
+    problems = []
     for node in graph.nodes:
         if not _is_printed(node):
             types = ", ".join(str(v.dtype) for v in node.inputs if v is not None)
@@ -34,30 +32,28 @@ def _is_printed(node: Node) -> bool:
         return False
     if node.op == "qmatmul":
         return node.attrs["to"] in ("int32", "float32")
+    if PRINTERS[node.op] is movement.move:
+        return movement.sources(node) is not None
     return PRINTERS[node.op] is not pointwise.pointwise or pointwise.formula(node) is not None
 
 
-def write_reference(graph: Graph, folder: Path, name: str) -> None:
-    """Write C of an imported network, which no pass has changed, in the plainest way.
+def texts(graph: Graph, name: str) -> dict[str, str]:
+    """Return C of an imported network, which no pass has changed, in the plainest way, by file.
 
     ``NAME_reference.c`` has one function of nested loops for each node and
     ``NAME_reference_run(inputs, outputs)``, ``NAME_constants.h`` the weights. They need a C99
     compiler with ``-ffp-contract=off`` and the C library. Of the compiler only the imported graph
-    and the definitions of pointwise operators are used: no pass, no plan, no kernel. Sums are
-    sequential in double. float32 tensors are kept in double, too, unless the network quantises:
-    there each result is rounded as the network defines. ``name``, a C identifier, begins all names
-    of the files. Raises ValueError if ``missing`` names a reason.
+    and the definitions of operators that are pointwise or move elements are used: no pass, no plan,
+    no kernel. Sums are sequential in double. float32 tensors are kept in double, too, unless the
+    network quantises: there each result is rounded as the network defines. ``name``, a C
+    identifier, begins all names of the files. The sizes are fixed, and ``missing`` names no reason.
     """
-    problems = missing(graph)
-    if problems:
-        raise ValueError(
-            f"the reference of network {graph.name} lacks {problems[0]}; replace it, or compile "
-            "without the reference"
-        )
     layers = find_layers(graph)
     names = _tensor_names(graph, layers)
-    (folder / f"{name}_constants.h").write_text(_constants(graph, names))
-    (folder / f"{name}_reference.c").write_text(_source(graph, layers, names, name))
+    return {
+        f"{name}_constants.h": _constants(graph, names),
+        f"{name}_reference.c": _source(graph, layers, names, name),
+    }
 
 
 def _tensor_names(graph: Graph, layers: dict[Node, Layer]) -> dict[Value, str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.sdk.graph import Node
 
 from .code import NodeCode, prints
 
@@ -11,58 +14,61 @@ REDUCED = {
     "none": "{x}", "add": "{y} + {x}", "mul": "{y} * {x}", "max": "ref_max({y}, {x})",
     "min": "ref_min({y}, {x})",
 }  # fmt: skip
-OUTSIDE = {
-    "constant": "{0}", "edge": "ref_clamp({0}, {1})", "wrap": "ref_wrap({0}, {1})",
-    "reflect": "ref_reflect({0}, {1})",
-}  # fmt: skip
+OUTSIDE = -(1 << 40)  # place of an element that a padding has
 
 
-def moves(operator: str) -> Callable:
-    """Decorate the function that returns the place in operand 0 of a place in the result."""
+def sources(node: Node) -> tuple[int, list[np.ndarray]] | None:
+    """Return the place in operand 0 of each element of the result, as a sum of a number and one
+    array for each axis; None if it is not such a sum, or depends on computed operands.
 
-    def add(source: Callable[[NodeCode, list[str]], list[str] | str]) -> Callable:
-        @prints(operator)
-        def move(code: NodeCode) -> None:
-            with code.loops(code.y.shape) as places:
-                code.line(f"{code.raw(code.y, places)} = {code.raw(0, source(code, places))};")
-
-        return move
-
-    return add
-
-
-@moves("reshape")
-def reshape(code: NodeCode, places: list[str]) -> str:
-    return code.raw(code.y, places).partition("[")[2].removesuffix("]")
-
-
-@moves("expand")
-def expand(code: NodeCode, places: list[str]) -> list[str]:
-    return places
-
-
-@moves("transpose")
-def transpose(code: NodeCode, places: list[str]) -> list[str]:
-    return [places[code.attrs["perm"].index(axis)] for axis in range(len(places))]
+    The definition of the operator moves the places instead of elements.
+    """
+    x, *others = node.inputs
+    if not all(v is None or v.is_constant for v in others) and node.op != "pad":
+        return None
+    rest = [np.int64(OUTSIDE)] if node.op == "pad" else [v.data for v in others if v is not None]
+    places = np.arange(x.type.size).reshape(x.shape)
+    (found,) = node.operator.evaluate([places, *rest], node.attrs)
+    if found.size == 0:
+        return 0, [np.zeros(n, np.int64) for n in found.shape]
+    at = np.unravel_index(int(found.argmax()), found.shape)
+    base = int(found[at])
+    lines = [found[(*at[:d], slice(None), *at[d + 1 :])] for d in range(found.ndim)]
+    lines = [np.where(line < 0, OUTSIDE, line - base) for line in lines]
+    whole = base + sum(np.ix_(*lines)) if lines else np.asarray(base)
+    is_sum = np.array_equal(np.maximum(whole, -1), np.maximum(found, -1))
+    return (base, lines) if is_sum else None
 
 
-@moves("slice")
-def slice_(code: NodeCode, places: list[str]) -> list[str]:
-    rows = zip(code.attrs["starts"], places, code.attrs["steps"])
-    return [f"{start} + {i} * ({step})" for start, i, step in rows]
+@prints("identity", "reshape", "expand", "transpose", "slice", "pick", "pad")
+def move(code: NodeCode) -> None:
+    found = sources(code.node)
+    assert found is not None
+    base, lines = found
+    terms = [str(base)]
+    for d, line in enumerate(lines):
+        step = int(line[1]) if line.size > 1 else 0
+        if not np.array_equal(line, step * np.arange(line.size)):
+            code.line(f"static const int64_t p{d}[] = {{{', '.join(map(str, line))}}};")
+            terms.append(f"p{d}[i{d}]")
+        elif step:
+            terms.append(f"i{d} * ({step})")
+    with code.loops(code.y.shape) as places:
+        text = code.raw(0, " + ".join(terms))
+        if any((line == OUTSIDE).any() for line in lines):
+            code.line(f"const int64_t place = {' + '.join(terms)};")
+            other = code.raw(1, "0") if code.has(1) else "0"
+            text = f"place < 0 ? {other} : {code.raw(0, 'place')}"
+        code.line(f"{code.raw(code.y, places)} = {text};")
 
 
-@moves("pick")
-def pick(code: NodeCode, places: list[str]) -> list[str]:
-    by_axis = {axis: code.raw(i, places[axis]) for i, axis in enumerate(code.attrs["axes"], 1)}
-    return [by_axis.get(axis, place) for axis, place in enumerate(places)]
-
-
-@moves("gather")
-def gather(code: NodeCode, places: list[str]) -> list[str]:
+@prints("gather")
+def gather(code: NodeCode) -> None:
     axis, end = code.attrs["axis"], code.attrs["axis"] + len(code.shape(1))
-    index = f"ref_index({code.at(1, places[axis:end])}, {code.shape(0)[axis]})"
-    return [*places[:axis], index, *places[end:]]
+    with code.loops(code.y.shape) as places:
+        index = f"ref_index({code.at(1, places[axis:end])}, {code.shape(0)[axis]})"
+        source = code.raw(0, [*places[:axis], index, *places[end:]])
+        code.line(f"{code.raw(code.y, places)} = {source};")
 
 
 @prints("concat")
@@ -73,20 +79,6 @@ def concat(code: NodeCode) -> None:
             to = [f"{start} + {p}" if d == axis else p for d, p in enumerate(places)]
             code.line(f"{code.raw(code.y, to)} = {code.raw(part, places)};")
         start += part.shape[axis]
-
-
-@prints("pad")
-def pad(code: NodeCode) -> None:
-    shape, mode = code.shape(0), code.attrs["mode"]
-    with code.loops(code.y.shape) as places:
-        sources = [f"s{d}" for d in range(len(places))]
-        for s, place, before, extent in zip(sources, places, code.attrs["before"], shape):
-            text = OUTSIDE[mode].format(f"{place} - {before}", extent)
-            code.line(f"const long {s} = {text};")
-        inside = " && ".join(f"{s} >= 0 && {s} < {n}" for s, n in zip(sources, shape)) or "1"
-        other = code.raw(1, "0") if mode == "constant" and code.has(1) else "0"
-        text = f"{inside} ? {code.raw(0, sources)} : {other}"
-        code.line(f"{code.raw(code.y, places)} = {text};")
 
 
 @prints("scatter_nd")

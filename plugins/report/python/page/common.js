@@ -2,7 +2,6 @@
 
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const data = read("data"),
-  old = read("old"),
   layout = read("layout");
 const operators = data.operators,
   firstOperator = data.inputs.length;

@@ -1,27 +1,17 @@
 // The page: theme, cards, and its parts in order.
 
-function card(what, value, note, delta) {
+function card(what, value, note) {
   return make(
     "div",
     { class: "card" },
     make("div", { class: "what" }, what),
     make("div", { class: "value" }, value),
-    delta || null,
     note ? make("div", { class: "note" }, note) : null,
   );
 }
 
-// Change since the older report; for all values shown here, less is better.
-function changed(now, before) {
-  if (!old || now == null || before == null) return null;
-  if (now === before) return make("div", { class: "note" }, "as before");
-  const text = before ? `${now < before ? "−" : "+"}${percent(Math.abs(now / before - 1))}` : "new";
-  return make("div", { class: now < before ? "better" : "worse" }, text);
-}
-
 function cards() {
   const memory = data.memory,
-    was = old ? old.memory : {},
     timing = data.timing;
   const over = memory.lower_bound_bytes ? memory.arena_bytes / memory.lower_bound_bytes - 1 : 0;
   const macs = sum(operators.map((o) => o.macs)),
@@ -33,7 +23,6 @@ function cards() {
         seconds(timing.median),
         `fastest ${seconds(timing.fastest)} of ${count(timing.runs)}, ` +
           `${data.machine.threads} thread${data.machine.threads > 1 ? "s" : ""}`,
-        changed(timing.median, old && old.timing && old.timing.median),
       ),
     );
   }
@@ -49,14 +38,8 @@ function cards() {
       memory.planned_in_runs
         ? "numbers of memory on this page are estimates"
         : over > 0.0005 ? `${percent(over)} over the least of any plan` : "no plan can do with less",
-      changed(memory.arena_bytes, was.arena_bytes),
     ),
-    card(
-      "weights",
-      bytes(memory.weights_bytes),
-      "read-only, shared",
-      changed(memory.weights_bytes, was.weights_bytes),
-    ),
+    card("weights", bytes(memory.weights_bytes), "read-only, shared"),
   );
   const board = data.footprint && data.footprint.measured ? data.footprint : null;
   if (board) {
@@ -71,24 +54,7 @@ function cards() {
       ),
     );
   }
-  found.push(
-    card(
-      "operators",
-      count(operators.length),
-      `of ${count(data.nodes.length)} nodes`,
-      changed(operators.length, old && old.operators.length),
-    ),
-  );
-  if (data.verify) {
-    const wrong = data.verify.tensors.filter((t) => !t.right).length;
-    found.push(
-      card(
-        "verified",
-        wrong ? `${wrong} wrong` : "right",
-        `${count(data.verify.tensors.length)} tensors, ${data.verify.judge}`,
-      ),
-    );
-  }
+  found.push(card("operators", count(operators.length), `of ${count(data.nodes.length)} nodes`));
   at("cards").append(...found);
 }
 
@@ -117,8 +83,6 @@ function start() {
   operatorTable();
   nodeTable();
   boardTables();
-  verifyTable();
-  againstTable();
   for (const section of document.querySelectorAll("main section:not([hidden])")) {
     at("nav").append(
       make("a", { href: `#${section.id}` }, section.querySelector("h2").textContent),

@@ -218,47 +218,6 @@ function nodeTable() {
   table(at("node-table"), "Nodes of the network", columns, data.nodes, timed ? 3 : null);
 }
 
-function verifyTable() {
-  if (!data.verify) return;
-  at("verify").hidden = false;
-  const { judge, tensors } = data.verify,
-    wrong = tensors.filter((t) => !t.right).length;
-  at("verify-table").append(
-    make(
-      "p",
-      { class: wrong ? "worse" : "better" },
-      `${count(tensors.length - wrong)} of ${count(tensors.length)} tensors agree with ${judge}.`,
-    ),
-  );
-  const number = (key) => (t) => (t[key] == null ? "∞" : Number(t[key]).toPrecision(3));
-  table(
-    at("verify-table"),
-    "Tensors beside the reference",
-    [
-      { name: "tensor", left: true, value: (t) => t.tensor },
-      { name: "part", left: true, value: (t) => t.part },
-      { name: "made by", left: true, value: (t) => t.made_by },
-      { name: "type", left: true, value: (t) => t.dtype },
-      { name: "shape", left: true, value: (t) => shape(t.shape) },
-      { name: "error", value: (t) => t.error ?? Infinity, show: number("error") },
-      { name: "allowed", value: (t) => t.allowed, show: number("allowed") },
-      {
-        name: "verdict",
-        left: true,
-        value: (t) => (t.right ? "right" : `WRONG ${t.problem}`),
-        show: (t) =>
-          make(
-            "span",
-            { class: t.right ? "better" : "worse" },
-            t.right ? "right" : `WRONG ${t.problem}`,
-          ),
-      },
-    ],
-    [...tensors].sort((a, b) => a.right - b.right || b.excess - a.excess),
-    null,
-  );
-}
-
 function boardTables() {
   const found = data.footprint;
   if (!found) return;
@@ -292,60 +251,5 @@ function boardTables() {
     ],
     found.functions,
     1,
-  );
-}
-
-function againstTable() {
-  if (!old) return;
-  at("against").hidden = false;
-  const before = new Map(old.operators.map((o) => [o.name, o]));
-  const names = [...new Set([...operators, ...old.operators].map((o) => o.name))];
-  const now = new Map(operators.map((o) => [o.name, o]));
-  const rows = names.map((name) => ({ name, was: before.get(name), is: now.get(name) }));
-  const change = ({ was, is }) => ((is && is.seconds) || 0) - ((was && was.seconds) || 0);
-  const state = ({ was, is }) => (!was ? "new" : !is ? "gone" : "");
-  at("against-table").append(
-    make(
-      "p",
-      { class: "quiet" },
-      `${old.network} with tvmrt ${old.tvmrt}, ${old.target}: ${count(old.operators.length)} operators.`,
-    ),
-  );
-  table(
-    at("against-table"),
-    "Operators against the older report",
-    [
-      {
-        name: "operator",
-        left: true,
-        value: (r) => r.name,
-        show: (r) => (r.is ? nameButton(byName.get(r.name)) : r.name),
-      },
-      { name: "since then", left: true, value: state },
-      { name: "time before", value: (r) => r.was?.seconds, show: (r) => seconds(r.was?.seconds) },
-      { name: "time now", value: (r) => r.is?.seconds, show: (r) => seconds(r.is?.seconds) },
-      {
-        name: "change",
-        value: change,
-        show: (r) =>
-          make(
-            "span",
-            { class: change(r) > 0 ? "worse" : "better" },
-            `${change(r) > 0 ? "+" : "−"}${seconds(Math.abs(change(r)))}`,
-          ),
-      },
-      {
-        name: "weights before",
-        value: (r) => r.was?.weights_bytes,
-        show: (r) => bytes(r.was?.weights_bytes),
-      },
-      {
-        name: "weights now",
-        value: (r) => r.is?.weights_bytes,
-        show: (r) => bytes(r.is?.weights_bytes),
-      },
-    ],
-    rows,
-    4,
   );
 }

@@ -6,11 +6,10 @@ the judge of a result. Constant folding, ``tvmrt verify`` and tests read it. The
 
     intentional_differences(node, opset, types)   rows that apply to one node
     differences_of(model)                         rows that apply to each node of a network
-    difference(name)                              one row
 """
 
 from .difference_types import Difference, Judge, NodeView
-from .lookup import difference, differences_of, intentional_differences, view_of
+from .lookup import differences_of, intentional_differences
 from .table import TABLE
 
 __all__ = [
@@ -18,8 +17,6 @@ __all__ = [
     "Difference",
     "Judge",
     "NodeView",
-    "difference",
     "differences_of",
     "intentional_differences",
-    "view_of",
 ]

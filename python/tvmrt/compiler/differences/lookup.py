@@ -21,23 +21,15 @@ if TYPE_CHECKING:
 Types = Mapping[str, str]  # element types of tensors by name
 
 
-def difference(name: str) -> Difference:
-    """Return the row of that name. Raise KeyError."""
-    return _BY_NAME[name]
-
-
-_BY_NAME = {row.name: row for row in TABLE}
-
-
 def intentional_differences(
-    node: onnx.NodeProto | NodeView, opset: int = 0, types: Types | None = None
+    node: onnx.NodeProto, opset: int = 0, types: Types | None = None
 ) -> list[Difference]:
     """Return the rows that apply to a node.
 
     ``opset``: version of the node's domain, 0 for the newest. ``types``: known element types. A
     condition on an unknown type counts as met if a floating-point type may meet it.
     """
-    view = node if isinstance(node, NodeView) else view_of(node, opset, types or {})
+    view = _view_of(node, opset, types or {})
     return [row for row in TABLE if row.applies_to(view)]
 
 
@@ -95,7 +87,7 @@ def _type_name(kind: int) -> str:
     return "string" if text else onnx.helper.tensor_dtype_to_np_dtype(kind).name
 
 
-def view_of(node: onnx.NodeProto, opset: int, types: Types) -> NodeView:
+def _view_of(node: onnx.NodeProto, opset: int, types: Types) -> NodeView:
     """Return a node in the form that conditions take."""
     import onnx
 
