@@ -1,4 +1,5 @@
-/* Functions that only libraries compiled by TVM call: sorting, under the names of TVM. */
+/* Functions that only libraries compiled by TVM call: matrix products and sorting, under the names
+ * of TVM's library wrappers. */
 #include "functions.h"
 
 static const tvmrt_plugin_function functions[] = {NAMES_FUNCTIONS(TVMRT_PLUGIN_ROW){NULL, NULL}};
