@@ -33,8 +33,7 @@ typedef struct tvmrt_attention_f32_job {
   tvmrt_attention_f32_function before, after;
 } tvmrt_attention_f32_job;
 
-/* Memory of a task: k and v of a matrix, packed, and scores. For few rows, `keys` is the panel of
- * either matmul. */
+/* Memory of a task: k and v of a matrix, packed, or for few rows a block of it, and scores. */
 typedef struct tvmrt_attention_f32_memory {
   float *keys, *values, *scores;
 } tvmrt_attention_f32_memory;
@@ -63,12 +62,11 @@ static inline void tvmrt_attention_f32_pack(const tvmrt_matmul_f32_job* job, int
   }
 }
 
-/* Rows [begin, end) of a product: x has these rows of a, y receives them. `epilogue`: that of the
- * matmul, or NULL. */
+/* Rows [begin, end) of a product: x has these rows of a, y receives them. The epilogue of scores
+ * follows for whole rows, which are one long row for it. */
 static inline int tvmrt_attention_f32_product(const tvmrt_matmul_f32_job* job, int64_t batch,
                                               int64_t begin, int64_t end, const float* x,
-                                              const float* packed, float* y,
-                                              tvmrt_epilogue_f32 epilogue) {
+                                              const float* packed, float* y) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block;
   const tvmrt_segment_f32 segment = {x, 0};
@@ -81,7 +79,7 @@ static inline int tvmrt_attention_f32_product(const tvmrt_matmul_f32_job* job, i
     row.out = y + c;
     row.pixel += begin;
     if (row.residual) row.residual += begin * layer->residual_stride;
-    row.epilogue = epilogue;
+    if (job->data->y == NULL) row.epilogue = NULL;
     if (tvmrt_tile_row_f32(&row, 0, end - begin, 0, count) != 0) return -1;
   }
   return 0;
@@ -93,13 +91,15 @@ static inline void tvmrt_attention_f32_apply(const tvmrt_attention_f32_function*
   if (function->run) function->run(scores, pixel, (int)rows, 0, n, function->ctx);
 }
 
-/* The softmax of rows [begin, end) of a matrix, with the functions before and after it. */
+/* The epilogue and softmax of rows [begin, end) of a matrix, with the functions around it. */
 static inline void tvmrt_attention_f32_softmax(const tvmrt_attention_f32_job* job, int64_t batch,
                                                int64_t begin, int64_t end, float* scores) {
   const tvmrt_matmul_f32_layer* layer = job->scores.layer;
   const int64_t pixel = batch * layer->m + begin, rows = end - begin;
   tvmrt_softmax_f32_job softmax = {scores, scores, rows, layer->n, 1, 0};
   TVMParallelGroupEnv alone = {0, 1};
+  const tvmrt_attention_f32_function epilogue = {job->scores.data->epilogue, job->scores.data->ctx};
+  tvmrt_attention_f32_apply(&epilogue, scores, pixel, rows, layer->n);
   tvmrt_attention_f32_apply(&job->before, scores, pixel, rows, layer->n);
   (void)tvmrt_softmax_f32_task(0, &alone, &softmax); /* always 0 */
   tvmrt_attention_f32_apply(&job->after, scores, pixel, rows, layer->n);
@@ -114,33 +114,30 @@ static inline int tvmrt_attention_f32_rows(const tvmrt_attention_f32_job* job, i
                    tvmrt_attention_f32_offset(scores, scores->a_batch, batch);
   float* y = job->values.data->y + begin * values->y_stride +
              tvmrt_attention_f32_offset(values, values->y_batch, batch);
-  /* whole rows are one long row for the epilogue, which takes less time than by blocks */
-  const tvmrt_attention_f32_function epilogue = {job->scores.data->epilogue, job->scores.data->ctx};
-  if (tvmrt_attention_f32_product(&job->scores, batch, begin, end, x, memory->keys, memory->scores,
-                                  NULL) != 0) {
+  if (tvmrt_attention_f32_product(&job->scores, batch, begin, end, x, memory->keys,
+                                  memory->scores) != 0) {
     return -1;
   }
-  tvmrt_attention_f32_apply(&epilogue, memory->scores, batch * scores->m + begin, end - begin,
-                            scores->n);
   tvmrt_attention_f32_softmax(job, batch, begin, end, memory->scores);
   return tvmrt_attention_f32_product(&job->values, batch, begin, end, memory->scores,
-                                     memory->values, y, job->values.data->epilogue);
+                                     memory->values, y);
 }
 
 /* All rows of a matrix, too few to pack k and v for: their columns are packed or read in place as
  * the matmul alone does. */
 static inline int tvmrt_attention_f32_few_rows(const tvmrt_attention_f32_job* job, int64_t batch,
                                                const tvmrt_attention_f32_memory* memory) {
-  const tvmrt_matmul_f32_prefetch none = {NULL, 0, 0, 0};
   tvmrt_data_f32 data[2] = {*job->scores.data, *job->values.data};
   const tvmrt_matmul_f32_job* const jobs[2] = {&job->scores, &job->values};
+  float* const panels[2] = {memory->keys, memory->values};
   data[0].y = memory->scores;
+  data[0].epilogue = NULL;
   data[1].x = memory->scores;
   for (int i = 0; i < 2; i++) {
     const tvmrt_matmul_f32_layer* layer = jobs[i]->layer;
     const tvmrt_matmul_f32_job product = {layer, jobs[i]->tiles, &data[i]};
     for (int c = 0; c < layer->n; c += product.tiles->block) {
-      if (tvmrt_matmul_f32_block(&product, batch, c, 0, layer->m, 0, &none, memory->keys) != 0) {
+      if (tvmrt_matmul_f32_block(&product, batch, c, 0, layer->m, 0, panels[i]) != 0) {
         return -1;
       }
     }
@@ -169,29 +166,6 @@ static inline tvmrt_attention_f32_cuts tvmrt_attention_f32_cut(const tvmrt_atten
   return cuts;
 }
 
-/* Allocate the memory of a task; its start is `keys`, NULL if there is none. */
-static inline tvmrt_attention_f32_memory tvmrt_attention_f32_allocate(
-    const tvmrt_attention_f32_job* job, const tvmrt_attention_f32_cuts* cuts, int few) {
-  const tvmrt_matmul_f32_layer* layer = job->scores.layer;
-  int64_t keys = tvmrt_attention_f32_packed(&job->scores);
-  int64_t values = tvmrt_attention_f32_packed(&job->values);
-  int64_t rows = cuts->step < layer->m ? cuts->step + layer->m - cuts->rows : layer->m;
-  if (few) { /* panels of one block */
-    const int64_t one = (int64_t)layer->k * job->scores.tiles->block;
-    const int64_t other = (int64_t)layer->n * job->values.tiles->block;
-    keys = one > other ? one : other;
-    values = 0;
-    rows = layer->m;
-  }
-  const int64_t floats = keys + values + rows * layer->y_stride;
-  tvmrt_attention_f32_memory memory = {NULL, NULL, NULL};
-  memory.keys = (float*)tvmrt_scratch_alloc((floats > 0 ? floats : 1) * (int64_t)sizeof(float));
-  if (memory.keys == NULL) return memory;
-  memory.values = memory.keys + keys;
-  memory.scores = memory.values + values;
-  return memory;
-}
-
 /* Rows [begin, end) of a matrix, in parts that fit the memory. */
 static inline int tvmrt_attention_f32_matrix(const tvmrt_attention_f32_job* job, int64_t batch,
                                              int64_t begin, int64_t end,
@@ -217,15 +191,20 @@ static inline int tvmrt_attention_f32_task(int task, TVMParallelGroupEnv* env, v
   const tvmrt_work_part share = tvmrt_extend_rows(
       tvmrt_split_batch(batch, 1, cuts.rows, cuts.unit, task, env->num_task), cuts.rows, layer->m);
   if (tvmrt_work_part_is_empty(&share)) return 0;
-  const tvmrt_attention_f32_memory memory = tvmrt_attention_f32_allocate(job, &cuts, few);
-  if (memory.keys == NULL) return -1;
+  const int64_t keys = tvmrt_attention_f32_packed(&job->scores);
+  const int64_t values = keys + tvmrt_attention_f32_packed(&job->values);
+  const int64_t rows = cuts.step < layer->m ? cuts.step + layer->m - cuts.rows : layer->m;
+  const int64_t floats = values + rows * layer->y_stride;
+  float* all = (float*)tvmrt_scratch_alloc((floats > 0 ? floats : 1) * (int64_t)sizeof(float));
+  if (!all) return -1;
+  const tvmrt_attention_f32_memory memory = {all, all + keys, all + values};
   int rc = 0;
   for (int64_t u = share.begin.unit; u < tvmrt_work_part_end(&share) && rc == 0; u++) {
     rc = few ? tvmrt_attention_f32_few_rows(job, u, &memory)
              : tvmrt_attention_f32_matrix(job, u, tvmrt_work_first_row(&share, u),
                                           tvmrt_work_end_row(&share, u), &cuts, &memory);
   }
-  if (tvmrt_scratch_free(memory.keys) != 0) rc = -1;
+  if (tvmrt_scratch_free(all) != 0) rc = -1;
   return rc;
 }
 

@@ -174,60 +174,10 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
   row->ctx = data->ctx;
 }
 
-/* Memory to read after a block of columns, which tiles prefetch: rows of `floats` floats. */
-typedef struct tvmrt_matmul_f32_prefetch {
-  const float* from;
-  int64_t stride;
-  int32_t rows, floats;
-} tvmrt_matmul_f32_prefetch;
-
-/* Columns of b that the task packs for unit u; empty if it does not follow. */
-static inline tvmrt_matmul_f32_prefetch tvmrt_matmul_f32_next_columns(
-    const tvmrt_matmul_f32_job* job, int64_t u) {
-  const tvmrt_matmul_f32_layer* layer = job->layer;
-  const int block = job->tiles->block;
-  const int64_t blocks = (layer->n + block - 1) / block, batch = u / blocks;
-  const int c = (int)(u % blocks) * block, count = layer->n - c < block ? layer->n - c : block;
-  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
-  const float* b = job->data->w + outer * layer->b_batch[0] + inner * layer->b_batch[1];
-  const int along = layer->b_order == TVMRT_B_ROWS;
-  const tvmrt_matmul_f32_prefetch ahead = {b + (along ? c : (int64_t)c * layer->b_stride),
-                                           layer->b_stride, along ? layer->k : count,
-                                           along ? count : layer->k};
-  return ahead;
-}
-
-/* Rows [begin, end) of a block of columns. Between tiles, lines of `ahead` are prefetched: half of
- * them come from another core if threads shared the computation of b. */
-static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
-                                         int count, const tvmrt_matmul_f32_prefetch* ahead) {
-#ifndef TVMRT_NO_PREFETCH
-  enum { kLine = TVMRT_LINE_BYTES / sizeof(float) };
-  const int64_t width = row->tiles->width[0];
-  int64_t fetched = 0, t = begin;
-  while (t < end && ahead->rows > 0 && width > 0) {
-    const int whole = end - t > width && !tvmrt_is_last_f32(row->tiles, end - t);
-    const int64_t next = whole ? t + width : end;
-    const int64_t rows = ahead->rows * (next - begin) / (end - begin);
-    for (; fetched < rows; fetched++) {
-      const float* from = ahead->from + fetched * ahead->stride;
-      for (int i = 0; i < ahead->floats; i += kLine) TVMRT_PREFETCH(from + i);
-    }
-    if (tvmrt_tile_row_f32(row, t, next, 0, count) != 0) return -1;
-    t = next;
-  }
-  if (fetched > 0) return 0;
-#else
-  (void)ahead;
-#endif
-  return tvmrt_tile_row_f32(row, begin, end, 0, count);
-}
-
 /* Rows [begin, end) of one block of columns of one matrix of the batch. `more`: another block
  * follows, whose weights are prefetched. */
 static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
-                                         int64_t begin, int64_t end, int more,
-                                         const tvmrt_matmul_f32_prefetch* ahead, float* panel) {
+                                         int64_t begin, int64_t end, int more, float* panel) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, count = layer->n - c < block ? layer->n - c : block;
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
@@ -258,7 +208,7 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
     tvmrt_matmul_f32_pack(layer, b, c, count, block, panel);
     row.w = panel;
   }
-  return tvmrt_matmul_f32_tiles(&row, begin, end, count, ahead);
+  return tvmrt_tile_row_f32(&row, begin, end, 0, count);
 }
 
 /* Part of a task: blocks of columns, counted over the batch, divided by rows. Tasks have whole
@@ -309,13 +259,10 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
     if (!panel) return -1;
   }
   for (int64_t u = share.begin.unit; u < tvmrt_work_part_end(&share) && rc == 0; u++) {
-    tvmrt_matmul_f32_prefetch ahead = {NULL, 0, 0, 0};
-    if (bytes > 0 && u + 1 < tvmrt_work_part_end(&share))
-      ahead = tvmrt_matmul_f32_next_columns(job, u + 1);
-    rc = tvmrt_matmul_f32_block(job, u / blocks, (int)(u % blocks) * block,
-                                tvmrt_work_first_row(&share, u), tvmrt_work_end_row(&share, u),
-                                u + 1 < tvmrt_work_part_end(&share) && (u + 1) % blocks != 0,
-                                &ahead, panel);
+    rc =
+        tvmrt_matmul_f32_block(job, u / blocks, (int)(u % blocks) * block,
+                               tvmrt_work_first_row(&share, u), tvmrt_work_end_row(&share, u),
+                               u + 1 < tvmrt_work_part_end(&share) && (u + 1) % blocks != 0, panel);
   }
   if (tvmrt_scratch_free(panel) != 0) rc = -1;
   return rc;

@@ -24,7 +24,7 @@ from ..geometry import FLOAT
 from ..lowering import Lowering, Scratch
 from ..row_fusion import last_uses_of_buffers, merge_steps
 from ..target import Target
-from ..window.matmul import MatMulLowering, MatMulPlan
+from ..window.matmul import MatMulLowering, MatMulPlan, MatMulPrinter
 from ..window.row_function import has_row_function, print_row_function
 from .softmax import SoftmaxLowering
 
@@ -44,19 +44,12 @@ class AttentionLowering(Lowering):
     def macs(self) -> int:
         return sum(step.lowering.macs() for step in self.matmuls)
 
-    def in_place(self, step: Step) -> list[tuple[int, int]]:
-        last = self.steps[-1]
-        pairs = [(last.reads[i], w) for i, w in last.lowering.in_place(last)]
-        # excluding what other rows of the result read
-        read = [access.buffer for each in self.steps[:-1] for access in each.reads]
-        return [(step.reads.index(a), w) for a, w in pairs if a.buffer not in read]
-
     def scratch(self, step: Step) -> Scratch:
-        scores, values = (each.lowering.plan(each) for each in self.matmuls)
+        scores, values = (MatMulPlan(each.lowering, each) for each in self.matmuls)
         packed = [round_up(p.n, p.tiles().block) * p.k for p in (scores, values)]
         if is_unbounded(scores.m, scores.n, *packed):
             return Scratch(kernel_blocks=(FLOAT * sum(packed),))
-        # as tvmrt_attention_f32_allocate(), with all rows that a task may add to its last part
+        # as tvmrt_attention_f32_task(), with all rows that a task may add to its last part
         m, n = upper_bound(scores.m), upper_bound(scores.n)
         tiles = [plan.tiles() for plan in (scores, values)]
         unit = lcm(*(each.widths[0] for each in tiles))
@@ -65,11 +58,9 @@ class AttentionLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("attention_f32.h")
-        first, last = self.matmuls
-        job = {
-            "scores": first.lowering.print_job(first, step, f, MatMulPlan.Y, "scores"),
-            "values": last.lowering.print_job(last, step, f, MatMulPlan.A, "values"),
-        }
+        scores, values = (MatMulPrinter(s.lowering, s, f, step) for s in self.matmuls)
+        job = {"scores": scores.print_job(scores.Y, "scores")}
+        job["values"] = values.print_job(values.A, "values")
         softmax = next(i for i, each in enumerate(self.steps) if _is_softmax_of_rows(each))
         for i, each in enumerate(self.steps[1:-1], 1):
             if i != softmax:
@@ -99,7 +90,6 @@ def _fuse(steps: Sequence[Step], target: Target) -> Step:
     for level in target.levels:
         level_steps = [replace(step, lowering=step.levels[level.name]) for step in steps]
         fused.levels[level.name] = AttentionLowering(fused.group, level, level_steps)
-    fused.in_place = fused.lowering.in_place(fused)
     reserve_scratch(fused)
     return fused
 
@@ -120,7 +110,7 @@ def _is_attention(steps: Sequence[Step], last: int, last_use: Mapping[Buffer, in
             return False
         if after in inner and not (_is_softmax_of_rows(after) or has_row_function(after, x)):
             return False
-    scores, values = (each.lowering.plan(each) for each in (first, second))
+    scores, values = (MatMulPlan(each.lowering, each) for each in (first, second))
     batches = [prod(loop.extent for loop in plan.batches) for plan in (scores, values)]
     rows = [scores.row.extent, values.row.extent, values.m]
     fits = inner[softmaxes[0]].reads[0].shape[-1] == scores.n == values.k
@@ -154,7 +144,7 @@ def _is_product(step: Step) -> bool:
     """Return whether a step is a float32 matmul of computed operands, not of few rows."""
     if not isinstance(step.lowering, MatMulLowering) or len(step.writes) != 1:
         return False
-    plan = step.lowering.plan(step)
+    plan = MatMulPlan(step.lowering, step)
     if plan.is_packed or plan.reduced or len(plan.batches) > 2:
         return False
     few = isinstance(plan.m, int) and plan.m <= FEW_ROWS

@@ -85,17 +85,7 @@ class MatMulLowering(Lowering):
         return Scratch(kernel_blocks=MatMulPlan(self, step).kernel_blocks())
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        _MatMulPrinter(self, step, f).emit()
-
-    def plan(self, step: Step) -> MatMulPlan:
-        """Return the plan of the matmul."""
-        return MatMulPlan(self, step)
-
-    def print_job(self, step: Step, outer: Step, f: FunctionWriter, inner: int, name: str) -> str:
-        """Print the matmul as a part of step ``outer``, which has the operand ``inner`` in memory
-        of its own: ``MatMulPlan.A`` or ``Y``. Return the initialiser of its
-        ``tvmrt_matmul_f32_job``; ``name`` is the stem of its variables."""
-        return _MatMulPrinter(self, step, f, outer).print_job(inner, name)
+        MatMulPrinter(self, step, f).emit()
 
     def panels(self, step: Step) -> packing.PackedMatrix | None:
         """Return the constant right operand if the library stores it as one float32 matrix, else
@@ -109,7 +99,6 @@ class MatMulPlan:
     A, B, Y, RESIDUAL = range(4)
 
     def __init__(self, lowering: MatMulLowering, step: Step) -> None:
-        self.lowering = lowering
         self.node = lowering.node
         self.order = lowering.order
         self.target = lowering.target
@@ -241,7 +230,7 @@ class MatMulPlan:
         return self.step.reads[self.step.read_values.index(value)].at
 
 
-class _MatMulPrinter(MatMulPlan):
+class MatMulPrinter(MatMulPlan):
     """Printer of one matmul. ``outer``: the step whose function calls it, if it is another one."""
 
     def __init__(
@@ -265,19 +254,18 @@ class _MatMulPrinter(MatMulPlan):
         self._print_calls(outer, data, *self._print_layer(tiles, inner, tiles.block))
 
     def print_job(self, inner: int, name: str) -> str:
-        """See :meth:`MatMulLowering.print_job`."""
+        """Print the matmul as a part of step ``outer``, which has operand number ``inner``, a or y,
+        in memory of its own. Return the initialiser of its ``tvmrt_matmul_f32_job``; ``name`` is
+        the stem of its variables."""
         f, tiles = self.f, self.tiles()
-        batches = [self._without(inner, loop) for loop in self.batches]
+        batches = [  # the operand stays at its first matrix
+            Loop(loop.extent, tuple(s if i != inner else 0 for i, s in enumerate(loop.strides)))
+            for loop in self.batches
+        ]
         names = [f.fresh(f"{name}_{part}") for part in ("layer", "tiles", "data")]
         layer, registers = self._print_layer(tiles, batches, tiles.block, *names[:2])
         print_data_f32(f, self._data(tiles, inner), names[2])
         return f"{{&{layer}, &{registers}, &{names[2]}}}"
-
-    @staticmethod
-    def _without(operand: int, loop: Loop) -> Loop:
-        """Return the loop, in which this operand stays at its first matrix."""
-        strides = [0 if i == operand else stride for i, stride in enumerate(loop.strides)]
-        return Loop(loop.extent, tuple(strides))
 
     def _data(self, tiles: Tiles, inner: int | None = None) -> dict[str, str]:
         """Print the row function; return the pointers, NULL for the operand ``inner``."""

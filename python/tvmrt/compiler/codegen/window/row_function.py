@@ -78,15 +78,19 @@ def _function(
     taken = [*"out pixel pixels channel channels ctx operands t c at row sum".split(), *at]
     inner = row_writer(f, symbol, [*taken, *(f"row{i}" for i in range(count))])
     inner.line("(void)channel;")
-    inner.line(f"const {struct} *operands ={GAP}(const {struct} *)ctx;" if struct else "(void)ctx;")
-    by_row = bool(struct and rows)
-    if not by_row:
-        inner.line("(void)pixel;")
+    context = f"const {struct} *operands ={GAP}(const {struct} *)ctx;"
+    inner.line(context if struct else "(void)ctx;\n(void)pixel;")
     with inner.loop("t", "pixels"):
-        if by_row:
-            inner.line("int64_t at = pixel + t;")
         if struct:
-            _print_position(inner, operands, at)
+            inner.line("int64_t at = pixel + t;")
+        for k, name in reversed([*enumerate(at if struct else [])]):
+            inner.line(f"const int64_t {name} = at{f' % operands->extent[{k}]' if k else ''};")
+            if k:
+                inner.line(f"at /= operands->extent[{k}];")
+        for i, value in enumerate(operands.values):
+            terms = [f"operands->operand{i}"]
+            terms += [f"{name} * operands->stride{i}[{k}]" for k, name in enumerate(at)]
+            inner.line(f"const {value.dtype.c} *row{i} ={GAP}{f'{GAP}+ '.join(terms)};")
         inner.line("float *row = out + (int64_t)t * channels;")
         inner.include("scalar/compiler.h")
         inner.line("TVMRT_INDEPENDENT")
@@ -109,15 +113,3 @@ def _function(
     note = "/* Elements of finished rows of scores, in place. */"
     body = [*wrap(f"static void {symbol}", PARAMETERS, " {"), *inner.lines, "}", ""]
     return "\n".join([*head, note, *body])
-
-
-def _print_position(inner: FunctionWriter, operands: Operands, at: Sequence[str]) -> None:
-    """Print the position of row number ``at`` in each loop, and pointers to the operands' rows."""
-    for k, name in reversed([*enumerate(at)]):
-        inner.line(f"const int64_t {name} = at{f' % operands->extent[{k}]' if k else ''};")
-        if k:
-            inner.line(f"at /= operands->extent[{k}];")
-    for i, value in enumerate(operands.values):
-        terms = [f"operands->operand{i}"]
-        terms += [f"{name} * operands->stride{i}[{k}]" for k, name in enumerate(at)]
-        inner.line(f"const {value.dtype.c} *row{i} ={GAP}{f'{GAP}+ '.join(terms)};")
