@@ -95,7 +95,7 @@ def test_scores_take_no_memory(form: str) -> None:
     ids=["scores that others read", "softmax of columns", "logarithms", "mask of queries"],
 )
 def test_other_softmaxes_between_matmuls(body: str) -> None:
-    """What is no attention is right, too."""
+    """These stay separate steps."""
     model = network(body)
     tensors = inputs_of(model, 2, 40, 40)
     (expected,) = onnxruntime.InferenceSession(

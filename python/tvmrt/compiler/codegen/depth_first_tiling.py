@@ -17,6 +17,7 @@ from tvmrt.compiler.ir.program import Buffer, Program, Step
 from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 
 from .builder import reserve_scratch
+from .fused_attention import fuse_attention
 from .lowering_protocols import DepthFirstFusable
 from .operators.depth_first_chain import MAX_CHAIN_LAYERS, DepthFirstLowering
 from .operators.fused_channel_scale import ScaledConvLowering, as_channel_scale
@@ -33,8 +34,9 @@ FEW_PIXEL_TILES = 2  # with at most this many pixel tiles, threads split a layer
 
 
 def tile_depth_first(program: Program, target: Target, is_forced: bool | None = None) -> Program:
-    """Replace each chain by one step: chains that are faster, or all possible chains if
-    ``is_forced``."""
+    """Replace each attention and each chain by one step: chains that are faster, or all possible
+    chains if ``is_forced``."""
+    program = fuse_attention(program, target)
     steps: list[Step] = []
     last_use, begin = last_uses_of_buffers(program), 0
     while begin < len(program.steps):

@@ -20,7 +20,6 @@ from tvmrt.compiler.codegen.entries import graph_json as graph_file
 from tvmrt.compiler.codegen.entries import tvm_ffi
 from tvmrt.compiler.codegen.kernel_features import BOARD_KERNELS
 from tvmrt.compiler.codegen.mcu_families import McuFamily, find_mcu_family
-from tvmrt.compiler.codegen.operators.fused_attention import fuse_attention
 from tvmrt.compiler.codegen.options import SharedImage
 from tvmrt.compiler.codegen.shared_workspace import PlacedNetwork, UnplannedNetwork
 from tvmrt.compiler.codegen.target import Target, get_target, native_family, with_amx_level
@@ -107,7 +106,6 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             _check_state(program, request)
             program = _fuse_rows(program, machine, request, memory_pools)
         elif request.row_chains is not False:
-            program = fuse_attention(program, machine)
             program = tile_depth_first(program, machine, request.row_chains)
         if request.abi == "tvm-ffi":
             tvm_ffi.refuse(program)

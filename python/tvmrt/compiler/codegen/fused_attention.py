@@ -17,16 +17,16 @@ from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.ir.sizes import is_unbounded, upper_bound
 from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 
-from ..builder import reserve_scratch
-from ..c.initializers import print_struct
-from ..c.writer import FunctionWriter
-from ..geometry import FLOAT
-from ..lowering import Lowering, Scratch
-from ..row_fusion import last_uses_of_buffers, merge_steps
-from ..target import Target
-from ..window.matmul import MatMulLowering, MatMulPlan, MatMulPrinter
-from ..window.row_function import has_row_function, print_row_function
-from .softmax import SoftmaxLowering
+from .builder import reserve_scratch
+from .c.initializers import print_struct
+from .c.writer import FunctionWriter
+from .geometry import FLOAT
+from .lowering import Lowering, Scratch
+from .operators.softmax import SoftmaxLowering
+from .row_fusion import last_uses_of_buffers, merge_steps
+from .target import Target
+from .window.matmul import MatMulLowering, MatMulPlan, MatMulPrinter
+from .window.row_function import has_row_function, print_row_function
 
 FEW_ROWS = 4  # TVMRT_MATMUL_FEW_ROWS: k and v are not packed for so few queries
 SCORE_BYTES = 64 << 10  # TVMRT_ATTENTION_BYTES
@@ -57,7 +57,7 @@ class AttentionLowering(Lowering):
         return Scratch(kernel_blocks=(FLOAT * (sum(map(upper_bound, packed)) + min(rows, m) * n),))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("attention_f32.h")
+        f.include("op/attention_f32.h")
         scores, values = (MatMulPrinter(s.lowering, s, f, step) for s in self.matmuls)
         job = {"scores": scores.print_job(scores.Y, "scores")}
         job["values"] = values.print_job(values.A, "values")
@@ -95,8 +95,8 @@ def _fuse(steps: Sequence[Step], target: Target) -> Step:
 
 
 def _is_attention(steps: Sequence[Step], last: int, last_use: Mapping[Buffer, int]) -> bool:
-    """Return whether the steps, of which the last has this index in the program, are an attention
-    whose scores nothing else reads."""
+    """Return whether the steps are an attention whose scores nothing else reads. ``last``: index of
+    the last one in the program."""
     first, *inner, second = steps
     softmaxes = [i for i, step in enumerate(inner) if _is_softmax_of_rows(step)]
     if len(softmaxes) != 1 or not softmaxes[0] < 2 or len(inner) - softmaxes[0] > 2:

@@ -6,11 +6,11 @@
  * and reads them twice. Here a task packs k and v of a matrix once, and its scores stay in its
  * cache. Each element is computed as by the three steps, so its bits are the same.
  */
-#ifndef TVM_RUNTIME_KERNELS_ATTENTION_F32_H_
-#define TVM_RUNTIME_KERNELS_ATTENTION_F32_H_
+#ifndef TVM_RUNTIME_KERNELS_OP_ATTENTION_F32_H_
+#define TVM_RUNTIME_KERNELS_OP_ATTENTION_F32_H_
 
-#include "matmul_f32.h"
-#include "op/softmax.h"
+#include "../matmul_f32.h"
+#include "softmax.h"
 
 /*! \brief Bytes of the scores that a task computes at a time, unless a tile has more. */
 enum { TVMRT_ATTENTION_BYTES = 64 << 10 };
@@ -225,4 +225,4 @@ static inline int tvmrt_attention_f32(const tvmrt_attention_f32_job* job) {
                       TVMRT_PARALLEL_MIN_PRODUCT);
 }
 
-#endif /* TVM_RUNTIME_KERNELS_ATTENTION_F32_H_ */
+#endif /* TVM_RUNTIME_KERNELS_OP_ATTENTION_F32_H_ */
