@@ -67,8 +67,9 @@ class AttentionLowering(Lowering):
                 member = "before" if i < softmax else "after"
                 x = _passed_operand(self.steps[i - 1], each)
                 job[member] = print_row_function(f, step, each, x, f"_{member}")
-        print_struct(f, f"const tvmrt_attention_f32_job {f.fresh('attention')}", job)
-        f.result("tvmrt_attention_f32(&attention)")
+        name = f.fresh("attention")
+        print_struct(f, f"const tvmrt_attention_f32_job {name}", job)
+        f.result(f"tvmrt_attention_f32(&{name})")
 
 
 def fuse_attention(program: Program, target: Target) -> Program:

@@ -110,6 +110,5 @@ def _function(
     ]
     size = f"  int64_t extent[{max(len(rows), 1)}];"
     head = ["typedef struct {", *members, size, f"}} {struct};", ""] if struct else []
-    note = "/* Elements of finished rows of scores, in place. */"
     body = [*wrap(f"static void {symbol}", PARAMETERS, " {"), *inner.lines, "}", ""]
-    return "\n".join([*head, note, *body])
+    return "\n".join([*head, "/* Elements of finished rows of scores, in place. */", *body])
