@@ -190,7 +190,7 @@ class ArgReduce(Op):
         "axis: axis of x, keepdims: bool, select_last: bool (select_last_index)",
         rules=[
             holds(
-                "axis has an element, or the result has none",
+                "axis has an element",
                 lambda S, axis: S[axis] > 0 or are_equal(prod((*S[:axis], *S[axis + 1 :])), 0),
             ),
             let(

@@ -230,17 +230,18 @@ TVMRT_INLINE int32_t tvmrt_micro_scale_and_round(int32_t acc, float scale) {
 }
 #endif
 
-/*! \brief The byte of q clamped to [lo, hi], without a branch where the processor can. */
+/*! \brief q clamped to [lo, hi], without a branch where the processor can, and its byte. */
 #if TVMRT_MICRO_HAS_SELECT
-TVMRT_INLINE uint8_t tvmrt_micro_clamp_byte(int32_t q, int32_t lo, int32_t hi) {
+TVMRT_INLINE int32_t tvmrt_micro_clamp(int32_t q, int32_t lo, int32_t hi) {
   q = q < lo ? lo : q;
-  return (uint8_t)(q > hi ? hi : q);
+  return q > hi ? hi : q;
 }
-#define TVMRT_MICRO_CLAMP_BYTE(q, lo, hi) tvmrt_micro_clamp_byte(q, lo, hi)
+#define TVMRT_MICRO_CLAMP(q, lo, hi) tvmrt_micro_clamp(q, lo, hi)
 #else
 /* no function: GCC would keep other values in registers */
-#define TVMRT_MICRO_CLAMP_BYTE(q, lo, hi) ((uint8_t)((q) < (lo) ? (lo) : (q) > (hi) ? (hi) : (q)))
+#define TVMRT_MICRO_CLAMP(q, lo, hi) ((q) < (lo) ? (lo) : (q) > (hi) ? (hi) : (q))
 #endif
+#define TVMRT_MICRO_CLAMP_BYTE(q, lo, hi) ((uint8_t)TVMRT_MICRO_CLAMP(q, lo, hi))
 
 /*! \brief Add the zero point to a rounded sum, which may be large. */
 TVMRT_INLINE int32_t tvmrt_micro_add_zero_point(int32_t q, int32_t zero) {

@@ -113,9 +113,8 @@ TVMRT_INLINE void tvmrt_micro_residual_row(const tvmrt_micro_residual* s, uint8_
     } else {
       q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
     }
-    q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
-    /* (v ^ 0x80) - 0x80 extends the sign */
-    /* modulo 2 ^ 32: only the sum is in the range of int32_t */
+    q = TVMRT_MICRO_CLAMP(q, s->range.lo, s->range.hi);
+    /* (v ^ 0x80) - 0x80 extends the sign; modulo 2 ^ 32: only the sum is a value of int32_t */
     q = (int32_t)((uint32_t)q * (uint32_t)s->own_multiplier +
                   (uint32_t)((*b++ ^ flip) - flip) * (uint32_t)s->other_multiplier +
                   (uint32_t)s->offset) >>
