@@ -232,11 +232,11 @@ TVMRT_INLINE int32_t tvmrt_micro_scale_and_round(int32_t acc, float scale) {
 
 /*! \brief q clamped to [lo, hi], without a branch where the processor can, and its byte. */
 #if TVMRT_MICRO_HAS_SELECT
-TVMRT_INLINE int32_t tvmrt_micro_clamp(int32_t q, int32_t lo, int32_t hi) {
+TVMRT_INLINE int32_t tvmrt_micro_clamp_i32(int32_t q, int32_t lo, int32_t hi) {
   q = q < lo ? lo : q;
   return q > hi ? hi : q;
 }
-#define TVMRT_MICRO_CLAMP(q, lo, hi) tvmrt_micro_clamp(q, lo, hi)
+#define TVMRT_MICRO_CLAMP(q, lo, hi) tvmrt_micro_clamp_i32(q, lo, hi)
 #else
 /* no function: GCC would keep other values in registers */
 #define TVMRT_MICRO_CLAMP(q, lo, hi) ((q) < (lo) ? (lo) : (q) > (hi) ? (hi) : (q))
