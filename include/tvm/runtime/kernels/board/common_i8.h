@@ -237,8 +237,7 @@ TVMRT_INLINE int32_t tvmrt_micro_clamp_i32(int32_t q, int32_t lo, int32_t hi) {
   return q > hi ? hi : q;
 }
 #define TVMRT_MICRO_CLAMP(q, lo, hi) tvmrt_micro_clamp_i32(q, lo, hi)
-#else
-/* no function: GCC would keep other values in registers */
+#else /* no function: GCC would keep other values in registers */
 #define TVMRT_MICRO_CLAMP(q, lo, hi) ((q) < (lo) ? (lo) : (q) > (hi) ? (hi) : (q))
 #endif
 #define TVMRT_MICRO_CLAMP_BYTE(q, lo, hi) ((uint8_t)TVMRT_MICRO_CLAMP(q, lo, hi))
