@@ -14,6 +14,7 @@ from boards import BOARDS, run_network
 from tflite_case import FILES, Bytes, Net, feeds_for, litert_runs, ours
 
 import tvmrt
+from tvmrt.compiler.export.library import CompiledLibrary
 
 
 @pytest.mark.slow
@@ -49,6 +50,21 @@ def from_bench(name: str):
     return importlib.import_module(name)
 
 
+def run_as_litert(data: bytes, board: str, folder: Path) -> tuple[CompiledLibrary, str]:
+    """Compare a network on a board with LiteRT, bit by bit; return its library and C."""
+    feeds = feeds_for(data)
+    options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
+    library = tvmrt.compile(data, target=board, **options)
+    inputs = {each.name: x for each, x in zip(library.summary.inputs, feeds)}
+    outputs = run_network(BOARDS[board], library, inputs, folder).outputs
+    (golden,) = litert_runs(data, [feeds])
+    assert len(outputs) == len(golden)
+    for (name, found), expected in zip(outputs.items(), golden):
+        np.testing.assert_array_equal(found, expected, name)
+    code = "".join(path.read_text() for path in (folder / "net").rglob("*_lib1.c"))
+    return library, code
+
+
 def products() -> bytes:
     """Return a network of batch matmuls of computed int8 operands: sizes around the units of
     kernels, right operands as they are and transposed."""
@@ -68,17 +84,8 @@ def products() -> bytes:
 @pytest.mark.parametrize("board", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
 def test_batch_matmul_has_the_bits_of_litert(board, tmp_path):
     pytest.importorskip("ai_edge_litert")
-    data = products()
-    feeds = feeds_for(data)
-    options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
-    library = tvmrt.compile(data, target=board, **options)
-    inputs = {each.name: x for each, x in zip(library.summary.inputs, feeds)}
-    outcome = run_network(BOARDS[board], library, inputs, tmp_path)
-    code = "".join(path.read_text() for path in (tmp_path / "net").rglob("*_lib1.c"))
+    _, code = run_as_litert(products(), board, tmp_path)
     assert "tvmrt_micro_matmul_i8(" in code and "tvmrt_matmul_i8_dynamic(" not in code
-    (golden,) = litert_runs(data, [feeds])
-    for (name, found), expected in zip(outcome.outputs.items(), golden):
-        np.testing.assert_array_equal(found, expected, name)
 
 
 @pytest.mark.slow
@@ -92,17 +99,8 @@ def test_sums_have_the_bits_of_litert(board, dtype, tmp_path):
             operands = [net.given(*shape), net.given(*other)]
             fields = {"fusedActivationFunction": activation}
             net.op("ADD", operands, [net.made(*shape)], 1, "AddOptions", **fields)
-    data = net.data()
-    feeds = feeds_for(data)
-    options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
-    library = tvmrt.compile(data, target=board, **options)
-    inputs = {each.name: x for each, x in zip(library.summary.inputs, feeds)}
-    outcome = run_network(BOARDS[board], library, inputs, tmp_path)
-    code = "".join(path.read_text() for path in (tmp_path / "net").rglob("*_lib1.c"))
+    _, code = run_as_litert(net.data(), board, tmp_path)
     assert "tvmrt_fixed_add(" in code and "tvmrt_fixed_requantize(" not in code
-    (golden,) = litert_runs(data, [feeds])
-    for (name, found), expected in zip(outcome.outputs.items(), golden):
-        np.testing.assert_array_equal(found, expected, name)
 
 
 @pytest.mark.slow
@@ -110,17 +108,10 @@ def test_sums_have_the_bits_of_litert(board, dtype, tmp_path):
 def test_a_transformer_has_the_bits_of_litert(board, tmp_path):
     pytest.importorskip("ai_edge_litert")
     data = from_bench("tiny_networks").transformer()
-    feeds = feeds_for(data)
-    options = {"interface_api": "c", "module_name": "net", "tflite_rounding": "reference"}
-    library = tvmrt.compile(data, target=board, **options)
+    library, code = run_as_litert(data, board, tmp_path)
     # without a tensor of 32-bit exponentials, eight times as large as the probabilities
     assert library.summary.arena_bytes < 16 << 10
-    inputs = {each.name: x for each, x in zip(library.summary.inputs, feeds)}
-    (found,) = run_network(BOARDS[board], library, inputs, tmp_path).outputs.values()
-    code = "".join(path.read_text() for path in (tmp_path / "net").rglob("*_lib1.c"))
     assert "tvmrt_softmax_i8_rows(" in code
-    ((golden,),) = litert_runs(data, [feeds])
-    np.testing.assert_array_equal(found, golden)
 
 
 @pytest.mark.slow
