@@ -70,16 +70,18 @@ static inline int tvmrt_attention_f32_product(const tvmrt_matmul_f32_job* job, i
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block;
   const tvmrt_segment_f32 segment = {x, 0};
+  tvmrt_data_f32 data = *job->data;
+  const tvmrt_matmul_f32_job product = {layer, job->tiles, &data};
+  if (data.y == NULL) data.y = y, data.epilogue = NULL; /* scores */
   for (int c = 0; c < layer->n; c += block) {
     const int count = layer->n - c < block ? layer->n - c : block;
     tvmrt_tile_row_f32_args row;
-    tvmrt_matmul_f32_row(job, batch, c, layer->k, layer->a_stride, &row);
+    tvmrt_matmul_f32_row(&product, batch, c, layer->k, layer->a_stride, &row);
     row.tile.segments = &segment;
     row.w = packed + (int64_t)c * layer->k;
     row.out = y + c;
     row.pixel += begin;
     if (row.residual) row.residual += begin * layer->residual_stride;
-    if (job->data->y == NULL) row.epilogue = NULL;
     if (tvmrt_tile_row_f32(&row, 0, end - begin, 0, count) != 0) return -1;
   }
   return 0;
@@ -137,9 +139,7 @@ static inline int tvmrt_attention_f32_few_rows(const tvmrt_attention_f32_job* jo
     const tvmrt_matmul_f32_layer* layer = jobs[i]->layer;
     const tvmrt_matmul_f32_job product = {layer, jobs[i]->tiles, &data[i]};
     for (int c = 0; c < layer->n; c += product.tiles->block) {
-      if (tvmrt_matmul_f32_block(&product, batch, c, 0, layer->m, 0, panels[i]) != 0) {
-        return -1;
-      }
+      if (tvmrt_matmul_f32_block(&product, batch, c, 0, layer->m, 0, panels[i]) != 0) return -1;
     }
     if (i == 0) tvmrt_attention_f32_softmax(job, batch, 0, layer->m, memory->scores);
   }
