@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
+import onnx
 import pytest
 from dynamic_networks import CASES, FLOAT, INT64, Draft
 from onnx import helper
@@ -212,3 +213,16 @@ def test_large_powers_in_dim_names_are_refused(name):
     with pytest.raises(ValueError, match=wanted) as caught:
         tvmrt.compile(model, dims={"h": (1, 4), "w": (1, 4)})
     assert len(str(caught.value)) < 300
+
+
+def test_index_outside_an_axis_whose_elements_are_not_read():
+    """The network needs the shape alone of what it gathers; the index follows from a size."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]>
+        g (float[m] x) => (int64[] s) <int64[1] one = {1}>
+        { n = Shape(x) i = Min(n, one) y = Gather(x, i) s = Shape(y) }""")
+    network = tvmrt.load(model, cache=False)
+    np.testing.assert_array_equal(network(np.zeros(2, np.float32)), [1])
+    with pytest.raises(ValueError, match=r"node Gather_y \(Gather\): index 1 is outside an extent"):
+        network(np.zeros(1, np.float32))
+    with pytest.raises(ValueError, match=r"input x .*dimension m has 0 elements"):
+        network(np.zeros(0, np.float32))

@@ -101,6 +101,23 @@ TRANSPOSED = [
 
 
 @pytest.mark.slow
+def test_without_channels(tmp_path):
+    """A convolution without input channels is its bias; without filters it has no result."""
+    cases = [
+        case("no input", "Conv", [array(1, 0, 5), array(8, 0, 3), array(8)], [1, 2]),
+        case("no output", "Conv", [array(1, 3, 5), array(0, 3, 3)], [1]),
+    ]
+    for strides in ([1], [2]):
+        to = {"strides": strides}
+        cases += [
+            case(f"transposed {to}", "ConvTranspose", [array(1, 0, 5), array(0, 4, 3)], [1], **to),
+            case(f"grouped {to}", "ConvTranspose", [array(1, 0, 5), array(0, 4, 3), array(16)],
+                 [1, 2], group=4, **to),
+            case(f"no output {to}", "ConvTranspose", [array(1, 3, 5), array(3, 0, 3)], [1], **to),
+        ]  # fmt: skip
+    check(cases, 13, tmp_path)
+
+
 def test_transposed(tmp_path):
     cases = [
         case(

@@ -33,6 +33,7 @@ def test_matmul(tmp_path):
     cases += [case(f"{a} x weights {b}", "MatMul", [array(*a), array(*b)], [1]) for a, b in shapes]
     cases += [
         case("weights x computed", "MatMul", [array(5, 7), array(3, 7, 4)], [0]),
+        case("no columns", "MatMul", [array(5, 7), array(7, 0)], [1]),
         case("int32", "MatMul", [array(2, 5, 7, dtype=np.int32), array(7, 3, dtype=np.int32)]),
         case("int64", "MatMul", [array(5, 7, dtype=np.int64), array(7, 3, dtype=np.int64)]),
         case("float64", "MatMul", [array(5, 7, dtype=np.float64), array(7, 3, dtype=np.float64)]),

@@ -143,15 +143,15 @@ def _mul(b: Builder, node: Node) -> Value | None:
 
 
 def _empty_matmul(b: Builder, node: Node) -> Value | None:
-    """Replace a matmul or convolution without terms by 0 or its bias."""
+    """Replace a matmul or convolution without results, or without terms by 0 or its bias."""
     weights, integer = node.operator.weights, bool(node.operator.integer_of)
-    terms = node.inputs[weights.operand].shape[weights.input_axis]
-    if not isinstance(terms, int) or terms:
-        return None
-    if node.attrs.get("to", "int32") != "int32":
+    empty, terms = 0 in node.output.shape, node.inputs[weights.operand].shape[weights.input_axis]
+    if not empty and (terms != 0 or node.attrs.get("to", "int32") != "int32"):
         return None
     zero = b.const(np.zeros((), node.output.dtype.numpy))
     sums = b.emit("expand", [zero], node.name, shape=node.output.shape)
+    if empty:
+        return sums
     at = 3 if integer else 2
     bias = node.inputs[at] if len(node.inputs) > at else None
     if bias is None:

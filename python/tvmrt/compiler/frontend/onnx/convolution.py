@@ -212,7 +212,7 @@ def _flipped_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
     grouped = (groups, w.shape[0] // groups, *w.shape[1:])
     if w.data is not None:
         per_group = w.data.reshape(grouped).swapaxes(1, 2)
-        flat = per_group.reshape(-1, *per_group.shape[2:])
+        flat = per_group.reshape(groups * w.shape[1], *per_group.shape[2:])
         return ctx.const(np.flip(flat, tuple(range(2, w.type.rank))), np.float32)
     per_group = ctx.transpose(ctx.reshape(w, grouped), (0, 2, 1, *range(3, w.type.rank + 1)))
     weights = ctx.reshape(per_group, (groups * w.shape[1], grouped[1], *w.shape[2:]))

@@ -11,7 +11,13 @@ import numpy as np
 from tvmrt.compiler.ir import VIEW, Value, get_op
 from tvmrt.compiler.ir.data_movement import concat_of
 from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.compiler.ir.sizes import SymInt, lower_bound, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes import (
+    SymInt,
+    data_dependent_symbols,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.sizes.assumptions import are_equal, is_at_least
 from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 
@@ -21,13 +27,15 @@ from .registry import onnx_op
 
 
 def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> Value:
-    """Return indices; constant ones are checked and made non-negative.
+    """Return indices; constant ones are checked and made non-negative. Those computed from sizes are
+    checked at the start of a run, even if it needs no more of the result than its shape.
 
     ``extent``: the extent of the indexed axis, or of each axis that a tuple indexes.
     """
     if not value.dtype.is_int:
         raise ValueError(f"indices must be integers, not {value.dtype}")
     if value.data is None:
+        _check_computed(ctx, value, extent)
         return value if value.dtype.name in ("int32", "int64") else ctx.cast(value, "int64")
     indices = _normalize_negative(value.data, extent)
     return (
@@ -43,6 +51,17 @@ def _normalize_negative(indices: np.ndarray, extent: int | np.ndarray) -> np.nda
             raise ValueError(f"index {index} is outside an extent of {limit!r}")
     wrapped = np.where(indices < 0, indices.astype(object) + of_each, indices)
     return wrapped if symbols_of(*wrapped.flat) else wrapped.astype(np.int64)
+
+
+def _check_computed(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> None:
+    """Record the conditions that indices computed from sizes are in range. Raises ValueError if one
+    is outside at all sizes."""
+    indices = ctx.importer.sizes.extents.get(value)
+    if indices is None or data_dependent_symbols(*indices.flat):
+        return
+    for index, limit in np.broadcast(indices, np.asarray(extent, object)):
+        if not is_at_least(limit - index, 1) and upper_bound(limit - index) < 1:
+            raise ValueError(f"index {index!r} is outside an extent of {limit!r}")
 
 
 def gather_rows(ctx: NodeContext, table: Value, indices: Value) -> Value:

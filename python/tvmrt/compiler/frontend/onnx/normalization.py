@@ -88,7 +88,7 @@ def _moving_average(ctx: NodeContext, old: Value, new: Value, keep: float) -> Va
 def instance_normalization(ctx: NodeContext) -> Value:
     x, scale, shift = (ctx.required(i) for i in range(3))
     epsilon, rank = ctx.attr("epsilon", 1e-5), len(x.shape)
-    if x.dtype.name == "float32":
+    if x.dtype.name == "float32" and x.shape[1] != 0:
         return ctx.emit("group_norm", [x, scale, shift], groups=x.shape[1], epsilon=epsilon)
     y, _, _ = standardize(ctx, x, range(2, rank), epsilon)
     return affine(
