@@ -124,6 +124,23 @@ def test_memory_for_a_remainder_of_a_found_size():
     assert found.shape == (65537 % 3, 65537)
 
 
+def test_memory_for_pairs_of_found_elements():
+    """A table of all pairs of elements would exceed the memory; a run finds a few."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N] x) => (int64[A, B] y, bool[A] z)'
+        "<int64[1] one = {1}, int64[1] two = {2}, int64[2] column = {-1, 1}> { i = NonZero(x)"
+        "c = Reshape(i, column)  y = Sub(c, i)  e = Equal(c, i)  n = Cast<to = 7>(e)"
+        "s = ReduceSum<keepdims = 0>(n, one)  z = Less(s, two) }"
+    )
+    x = np.zeros(100_000, np.float32)
+    x[[3, 70_000, 99_999]] = 1
+    session = runtime.InferenceSession(model.SerializeToString())
+    for result, expected in zip(
+        tvmrt.load(model, cache=False)(x), session.run(None, {"x": x}), strict=True
+    ):
+        np.testing.assert_array_equal(result, expected)
+
+
 @pytest.mark.slow
 def test_products_that_cancel_may_exceed_an_int():
     """The last four columns, whose number is a difference of products of the sizes."""

@@ -102,6 +102,12 @@ CASES = {
         i = Cast<to=7>(o) rest = Sub(n, i) parts = Concat<axis=0>(rest, i)
         s = SplitToSequence<axis=0>(l, parts) last = Constant<value_int=-1>()
         y = SequenceAt(s, last) }""",
+    "Tile by limits of a size of limits": f"""(float[K] y) {{ {FOUND}
+        one = Constant<value_ints=[1]>() two = Constant<value_ints=[2]>()
+        three = Constant<value_ints=[3]>() four = Constant<value_ints=[4]>()
+        nine = Constant<value_ints=[9]>() a = Max(counted, three) b = Mod(a, four) d = Max(b, one)
+        r = Min(d, two) t = Tile(f, r) n = Shape(t) g = Max(n, two) h = Mul(g, two) l = Min(h, nine)
+        y = Tile(t, l) }}""",
     "sizes that differ broadcast where one is 1": f"""(float[K] y) {{ {FOUND}
         one = Constant<value_ints=[1]>() first = Constant<value_ints=[0]>()
         end = Min(counted, one) single = Slice(f, first, end) w = Constant<value_floats=[7.0]>()

@@ -369,6 +369,7 @@ _RULES: dict[str, Rule] = {
 
 
 MAX_BOUND = 1 << 24  # larger bounds of data-dependent numbers are not used
+MAX_EXACT_WEIGHT = 256  # a run computes a longer expression once, as a size of its own
 
 
 def extents_of(ctx: OperatorContext, numbers: np.ndarray) -> list[SymInt] | None:
@@ -394,7 +395,9 @@ def to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt | None:
 
 def _to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt:
     extent = exact_extent(expr)
-    if extent is not None:
+    if isinstance(extent, int):
+        return extent
+    if extent is not None and (extent.weight <= MAX_EXACT_WEIGHT or not _is_extent(expr)):
         return extent
     low, high = bounds(expr)  # type: ignore[misc]
     if high > MAX_BOUND and any(s.is_unbounded for s in expr.symbols):

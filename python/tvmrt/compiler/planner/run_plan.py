@@ -10,6 +10,7 @@ from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.ir.sizes import (
     SymInt,
     allocation_extent,
+    allocation_shape,
     data_dependent_symbols,
     is_unbounded,
     symbols_of,
@@ -35,8 +36,8 @@ def plan_of_runs(
     found = _found_sizes(program, shared)
     phase_of = {size.symbol: size.phase for size in found}
 
-    def phase(*sizes: SymInt) -> int:
-        symbols = symbols_of(*map(allocation_extent, sizes))
+    def phase(*shape: SymInt) -> int:
+        symbols = symbols_of(*allocation_shape(shape))
         return max((phase_of.get(symbol, 0) for symbol in symbols), default=0)
 
     roots = [b for b in shared if shared[b] is b]
@@ -49,7 +50,7 @@ def plan_of_runs(
     last = max(phase_of.values(), default=0)
     values = [v for step in program.steps for n in step.group.nodes for v in n.outputs]
     # the terms of a product do not show the maximum of a factor
-    sizes = {prod(map(allocation_extent, v.shape)) for v in values}
+    sizes = {prod(allocation_shape(v.shape)) for v in values}
     sizes |= {t.size for t in program.input_types}
     checked = sizes - {allocation_extent(root.size) for root in roots}
     return RunPlan(
@@ -77,13 +78,13 @@ def _found_sizes(program: Program, shared: Mapping[Buffer, Buffer]) -> list[Foun
     """Return the sizes without a bound that a run finds and that memory depends on, in the order in
     which the steps find them. A phase begins before the first step that uses memory of such sizes:
     earlier ones check them, with the node's name in the error."""
-    sizes = [b.size for b in program.arena_buffers()]
-    sizes += [n for type in program.output_types for n in type.shape]
+    sizes = [allocation_extent(b.size) for b in program.arena_buffers()]
+    sizes += [n for type in program.output_types for n in allocation_shape(type.shape)]
     accesses = dict(program.data_dependent_dims)
     for step in program.steps:
         accesses.update(step.data_dependent_dims)
     # a loop's body has others as parameters
-    needed = accesses.keys() & symbols_of(*map(allocation_extent, sizes))
+    needed = accesses.keys() & symbols_of(*sizes)
     found: list[FoundSize] = []
     buffers = {*shared, *program.outputs}
     placed = {b for b in buffers if needed & symbols_of(allocation_extent(shared.get(b, b).size))}

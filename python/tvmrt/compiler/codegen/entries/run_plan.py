@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir.dtype import DType
 from tvmrt.compiler.ir.program import OUTPUT, FoundSize, Program
-from tvmrt.compiler.ir.sizes import SymInt, allocation_extent, symbols_of
+from tvmrt.compiler.ir.sizes import SymInt, allocation_extent, allocation_shape, symbols_of
 
 from ..c.formatting import print_fields, rows, wrap
 from ..c.writer import Parameter
@@ -34,7 +34,7 @@ def print_run_plan(program: Program, prefix: str, max_bytes: int) -> list[str]:
     if plan is None:
         return []
     counts = [*(allocation_extent(b.size) for b, _, _ in plan.buffers), *plan.sizes]
-    extents = [allocation_extent(n) for type in program.output_types for n in type.shape]
+    extents = [n for type in program.output_types for n in allocation_shape(type.shape)]
     buffers = [
         {"bits": bits_of(buffer.dtype), "first": first, "last": last}
         for buffer, first, last in plan.buffers

@@ -27,8 +27,8 @@ from .registry import onnx_op
 
 
 def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> Value:
-    """Return indices; constant ones are checked and made non-negative. Those computed from sizes are
-    checked at the start of a run, even if it needs no more of the result than its shape.
+    """Return indices; constant ones are checked and made non-negative. Those computed from sizes
+    are checked at the start of a run, even if it needs no more of the result than its shape.
 
     ``extent``: the extent of the indexed axis, or of each axis that a tuple indexes.
     """

@@ -26,6 +26,7 @@ from .extent import (
 from .forms import (
     EXPECTED_SIZE,
     allocation_extent,
+    allocation_shape,
     as_extent,
     data_dependent_symbols,
     error_context,

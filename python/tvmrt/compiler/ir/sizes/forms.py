@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from tvmrt.error import UnsupportedSizes
@@ -115,9 +116,12 @@ def _expected(symbol: Symbol) -> int:
 
 def allocation_extent(value: SymInt) -> SymInt:
     """Return an extent that is at least the given one for all values of its data-dependent symbols,
-    for memory allocation. Those without a maximum remain: memory is allocated when a run has found
-    them."""
+    for memory allocation. Those without a maximum remain, and those of a product of two that depend
+    on open dimensions, whose maximum would be the square of an input: memory is allocated when a
+    run has found them."""
     counts, highest = _counts(value), bounds(value)[1]
+    if _is_product_of(counts, value):
+        return value
     for count in sorted(counts, key=lambda s: s.name):
         maximum = _maximum(count)
         if maximum == count.extent or not isinstance(value, Extent):
@@ -133,6 +137,22 @@ def allocation_extent(value: SymInt) -> SymInt:
     if counts and highest < INT_MAX and is_unbounded(value):
         value = sym_min(value, highest)  # the terms of a remainder do not show its maximum
     return value
+
+
+def allocation_shape(shape: Sequence[SymInt]) -> tuple[SymInt, ...]:
+    """Return the extents of a tensor for memory allocation, as ``allocation_extent()`` of its
+    elements."""
+    size = prod(shape)
+    return tuple(shape if _is_product_of(_counts(size), size) else map(allocation_extent, shape))
+
+
+def _is_product_of(counts: set[Symbol], value: SymInt) -> bool:
+    """Return whether an extent has a product of two data-dependent sizes without a bound."""
+    open_counts = {count for count in counts if is_unbounded(_maximum(count))}
+    return bool(open_counts) and any(
+        sum(not open_counts.isdisjoint(atom.symbols()) for atom in atoms) > 1
+        for atoms, _ in value.terms  # type: ignore[union-attr]
+    )
 
 
 def _counts(value: SymInt) -> set[Symbol]:
