@@ -90,7 +90,9 @@ def softmax_sum(e):
 def moments(row):
     """Return mean and variance of a row of layer_norm."""
     whole = len(row) // 64 * 64
-    blocks = np.add.accumulate(row[:whole].reshape(-1, 4, 16), 0, F32)[-1]
+    blocks = np.zeros((4, 16), F32)
+    for block in row[:whole].reshape(-1, 4, 16):
+        blocks += block
     total = added(row[whole:], tree((blocks[0] + blocks[1]) + (blocks[2] + blocks[3])))
     mean, whole, sums = F32(total / F32(len(row))), len(row) // 32 * 32, np.zeros((2, 16), F32)
     for block in (row - mean)[:whole].reshape(-1, 2, 16):
@@ -214,6 +216,30 @@ def test_kernel_adds_in_the_order_of_the_card(operator):
     found, right, other = map(np.asarray, CASES[operator]())
     np.testing.assert_array_equal(found, right)
     assert (other != right).any(), "the bits of this sum do not depend on its order"
+
+
+def folded(row):
+    """Return the sum of contiguous elements."""
+    return lanes(row, 32) if len(row) >= 64 else added(row)
+
+
+@pytest.mark.parametrize("length", (2, 3, 8, 9, 17, 63, 64, 65))
+@pytest.mark.parametrize("rows", (1, 20))
+def test_rows_of_any_length_and_number(rows, length):
+    """Kernels compute few rows, and short ones, by other loops."""
+    x, low, weights = normal(rows, length), np.minimum(normal(rows, length), 0), normal(length, 3)
+    low[:, length // 2] = 0
+    sums, squares = ([folded(row) for row in each] for each in (x, x * x))
+    cases = (
+        (run("Softmax", low, axis=1), shares(softmax_sum, low)),
+        (run("ReduceSum", x, [np.array([1])], keepdims=0), sums),
+        (run("ReduceMean", x, axes=[1], keepdims=0), sums / F32(length)),
+        (run("ReduceSumSquare", x, axes=[1], keepdims=0), squares),
+        (run("LayerNormalization", x, [np.ones(length, F32)]), [normalised(row) for row in x]),
+        (run("MatMul", x, [weights]), [[products(zip(r, c)) for c in weights.T] for r in x]),
+    )
+    for found, right in cases:
+        np.testing.assert_array_equal(found, right)
 
 
 def test_softmax_of_another_axis_adds_one_term_after_another():

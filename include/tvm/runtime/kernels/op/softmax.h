@@ -321,6 +321,8 @@ static inline int tvmrt_softmax_in_registers_f32(const tvmrt_softmax_f32_job* jo
                                                  int64_t end) {
   enum { kLanes = TVMRT_ROW_LANES };
   const int64_t n = job->n, inner = job->inner, block = n * inner;
+  /* a row has one order: alone, apart from others, and in an attention */
+  if (TVMRT_ONE_ORDER && inner == 1) return 0;
   if (n > (inner == 1 ? kLanes / 2 : TVMRT_SOFTMAX_IN_REGISTERS)) return 0;
   if (inner == 1) {
     for (int64_t o = begin; o < end; o += kLanes) {
