@@ -98,7 +98,8 @@ def main() -> int:
         ports = {t: stack.enter_context(machines.serve(t, HOSTS[t][1]))
                  for t in targets if t in HOSTS}  # fmt: skip
         for seed in range(asked.first, asked.first + asked.count):
-            compare(seed, targets, ports, folder.mktemp(f"{seed}"), counts)
+            with tempfile.TemporaryDirectory(prefix="tvmrt-bits-") as of_seed:
+                compare(seed, targets, ports, Path(of_seed), counts)
     print(", ".join(f"{number} {word}" for word, number in counts.items()))
     return 1 if counts["wrong"] else 0
 
