@@ -73,9 +73,8 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, pairs = (layer->k + 1) / 2;
   const int count = layer->n - c < block ? layer->n - c : block;
-  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
-  const float* a = job->data->x + outer * layer->a_batch[0] + inner * layer->a_batch[1];
-  const float* b = job->data->w + outer * layer->b_batch[0] + inner * layer->b_batch[1];
+  const float* a = job->data->x + tvmrt_matmul_f32_offset(layer, layer->a_batch, batch);
+  const float* b = job->data->w + tvmrt_matmul_f32_offset(layer, layer->b_batch, batch);
   tvmrt_segment_f32 segment = {(const float*)(const void*)scratch->rows, 0};
   tvmrt_tile_row_f32_args row;
   int rc = 0;

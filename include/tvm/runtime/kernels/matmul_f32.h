@@ -54,6 +54,12 @@ typedef struct tvmrt_matmul_f32_job {
   const tvmrt_data_f32* data;
 } tvmrt_matmul_f32_job;
 
+/* Elements of a batched operand before the matrix number `batch`. */
+static inline int64_t tvmrt_matmul_f32_offset(const tvmrt_matmul_f32_layer* layer,
+                                              const int64_t strides[2], int64_t batch) {
+  return batch / layer->batch[1] * strides[0] + batch % layer->batch[1] * strides[1];
+}
+
 /*! \brief Scratch bytes of each task of the layer, 0 for none. */
 static inline int64_t tvmrt_matmul_f32_scratch_bytes(const tvmrt_matmul_f32_layer* layer,
                                                      int block) {
@@ -151,7 +157,6 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
                                         tvmrt_tile_row_f32_args* row) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const tvmrt_data_f32* data = job->data;
-  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
   memset(row, 0, sizeof(*row));
   row->tiles = job->tiles;
   row->tile.segment_count = 1;
@@ -164,10 +169,11 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
   row->tile.lo = layer->lo;
   row->tile.hi = layer->hi;
   row->bias = data->bias ? data->bias + c : NULL;
-  row->out = data->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
-  row->residual = data->residual ? data->residual + outer * layer->residual_batch[0] +
-                                       inner * layer->residual_batch[1] + c
-                                 : NULL;
+  row->out = data->y + tvmrt_matmul_f32_offset(layer, layer->y_batch, batch) + c;
+  if (data->residual) {
+    row->residual =
+        data->residual + tvmrt_matmul_f32_offset(layer, layer->residual_batch, batch) + c;
+  }
   row->pixel = batch * layer->m;
   row->channel = c;
   row->epilogue = data->epilogue;
@@ -180,9 +186,8 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
                                          int64_t begin, int64_t end, int more, float* panel) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, count = layer->n - c < block ? layer->n - c : block;
-  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
-  const float* b = job->data->w + outer * layer->b_batch[0] + inner * layer->b_batch[1];
-  tvmrt_segment_f32 segment = {job->data->x + outer * layer->a_batch[0] + inner * layer->a_batch[1],
+  const float* b = job->data->w + tvmrt_matmul_f32_offset(layer, layer->b_batch, batch);
+  tvmrt_segment_f32 segment = {job->data->x + tvmrt_matmul_f32_offset(layer, layer->a_batch, batch),
                                0};
   tvmrt_tile_row_f32_args row;
   tvmrt_matmul_f32_row(job, batch, c, layer->k, layer->a_stride, &row);

@@ -38,12 +38,6 @@ typedef struct tvmrt_attention_f32_memory {
   float *keys, *values, *scores;
 } tvmrt_attention_f32_memory;
 
-/* Elements of a batched operand before the matrix number `batch`. */
-static inline int64_t tvmrt_attention_f32_offset(const tvmrt_matmul_f32_layer* layer,
-                                                 const int64_t strides[2], int64_t batch) {
-  return batch / layer->batch[1] * strides[0] + batch % layer->batch[1] * strides[1];
-}
-
 /* Floats of a packed right operand. */
 static inline int64_t tvmrt_attention_f32_packed(const tvmrt_matmul_f32_job* job) {
   const int64_t block = job->tiles->block;
@@ -55,7 +49,7 @@ static inline void tvmrt_attention_f32_pack(const tvmrt_matmul_f32_job* job, int
                                             float* panel) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block;
-  const float* b = job->data->w + tvmrt_attention_f32_offset(layer, layer->b_batch, batch);
+  const float* b = job->data->w + tvmrt_matmul_f32_offset(layer, layer->b_batch, batch);
   for (int c = 0; c < layer->n; c += block) {
     const int count = layer->n - c < block ? layer->n - c : block;
     tvmrt_matmul_f32_pack(layer, b, c, count, block, panel + (int64_t)c * layer->k);
@@ -113,9 +107,9 @@ static inline int tvmrt_attention_f32_rows(const tvmrt_attention_f32_job* job, i
                                            const tvmrt_attention_f32_memory* memory) {
   const tvmrt_matmul_f32_layer *scores = job->scores.layer, *values = job->values.layer;
   const float* x = job->scores.data->x + begin * scores->a_stride +
-                   tvmrt_attention_f32_offset(scores, scores->a_batch, batch);
+                   tvmrt_matmul_f32_offset(scores, scores->a_batch, batch);
   float* y = job->values.data->y + begin * values->y_stride +
-             tvmrt_attention_f32_offset(values, values->y_batch, batch);
+             tvmrt_matmul_f32_offset(values, values->y_batch, batch);
   if (tvmrt_attention_f32_product(&job->scores, batch, begin, end, x, memory->keys,
                                   memory->scores) != 0) {
     return -1;
