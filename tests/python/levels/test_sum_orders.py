@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, parser
 from onnx_graph import model
 
 import tvmrt
@@ -240,6 +240,52 @@ def test_rows_of_any_length_and_number(rows, length):
     )
     for found, right in cases:
         np.testing.assert_array_equal(found, right)
+
+
+# Shape of x and of y with the batch {b}, the network, and the axes of the batch in both.
+OF_A_BATCH = {
+    "sums over time": ("100,{b},1", "B,C", "y = ReduceSum<keepdims=0>(x, first)", 1, 0),
+    "sums over time and channels": (
+        "100,{b},70", "B", "y = ReduceSum<keepdims=0>(x, outer)", 1, 0),
+    "sums of swapped axes": (
+        "100,{b},1", "B", "t = Transpose<perm=[1,0,2]>(x) y = ReduceSum<keepdims=0>(t, inner)",
+        1, 0),
+    "shares over time": ("100,{b}", "T,B", "y = Softmax<axis=0>(x)", 1, 1),
+    "logarithms of few shares": ("{b},7", "B,C", "y = LogSoftmax<axis=1>(x)", 0, 0),
+    "norms over time": ("100,{b}", "B", "y = ReduceL2<axes=[0],keepdims=0>(x)", 1, 0),
+    "means of pictures": ("{b},1,9,9", "B,C", "y = ReduceMean<axes=[2,3],keepdims=0>(x)", 0, 0),
+}  # fmt: skip
+AXES = "<int64[1] first = {0}, int64[2] outer = {0, 2}, int64[2] inner = {1, 2}>"
+
+
+@pytest.mark.parametrize("name", OF_A_BATCH)
+def test_a_row_of_a_batch_has_the_bits_of_the_row_alone(name):
+    """Also where the batch is open, so that other axes may be neighbours in memory."""
+    shape, result, text, at, result_at = OF_A_BATCH[name]
+
+    def outputs(batch, inputs):
+        shapes = f"(float[{shape.format(b=batch)}] x) => (float[{result}] y)"
+        text_of_graph = f'<ir_version: 9, opset_import: ["" : 17]> g {shapes} {AXES} {{ {text} }}'
+        network = tvmrt.load(parser.parse_model(text_of_graph), reproducible=True, cache=False)
+        return [np.asarray(network(each)) for each in inputs]
+
+    x = normal(*(int(n) for n in shape.format(b=8).split(",")))
+    rows = [np.take(x, [i], at) for i in range(8)]
+    (whole,) = outputs(8, [x])
+    of_any, *open_rows = outputs("N", [x, *rows])
+    np.testing.assert_array_equal(of_any, whole)
+    for alone in (outputs(1, rows), open_rows):
+        np.testing.assert_array_equal(np.concatenate(alone, result_at), whole)
+
+
+@pytest.mark.parametrize("length", (9, 63, 64, 65))
+def test_sums_of_open_length(length):
+    x = normal(4, length)
+    y = run("ReduceSum", x, [np.array([1])], keepdims=0)
+    text = ('<ir_version: 9, opset_import: ["" : 17]> g (float[4,N] x) => (float[4] y)'
+            "<int64[1] last = {1}> { y = ReduceSum<keepdims=0>(x, last) }")  # fmt: skip
+    network = tvmrt.load(parser.parse_model(text), reproducible=True, cache=False)
+    np.testing.assert_array_equal(network(x), y)
 
 
 def test_softmax_of_another_axis_adds_one_term_after_another():

@@ -69,13 +69,13 @@ class SumOrder(Enum):
     )
     TERMS = "one term after another"
     FOLD = (
-        "one term after another, as they lie in memory; an axis of 64 or more contiguous elements "
-        "in 32 partial sums, element i in sum i modulo 32, joined by a tree"
+        "one term after another, as they lie in memory; an innermost axis of 64 or more elements "
+        "in 32 partial sums, element i of it in sum i modulo 32, joined by a tree"
     )
     SOFTMAX = (
-        "of a contiguous axis in four vectors of 16 partial sums, element i in sum i modulo 64; of "
-        "the vectors, beginning after the last full one, (first + second) + (third + fourth), "
-        "joined by a tree; of other axes one term after another"
+        "of the last axis, or of channels, in four vectors of 16 partial sums, element i in sum i "
+        "modulo 64; of the vectors, beginning after the last full one, (first + second) + "
+        "(third + fourth), joined by a tree; of other axes one term after another"
     )
     NORM = (
         "of elements in 64 partial sums, of squared deviations in 32, fused, joined by a tree; "

@@ -92,7 +92,7 @@ static inline void tvmrt_attention_f32_softmax(const tvmrt_attention_f32_job* jo
                                                int64_t begin, int64_t end, float* scores) {
   const tvmrt_matmul_f32_layer* layer = job->scores.layer;
   const int64_t pixel = batch * layer->m + begin, rows = end - begin;
-  tvmrt_softmax_f32_job softmax = {scores, scores, rows, layer->n, 1, 0};
+  tvmrt_softmax_f32_job softmax = {scores, scores, rows, layer->n, 1, 0, 0};
   TVMParallelGroupEnv alone = {0, 1};
   const tvmrt_attention_f32_function epilogue = {job->scores.data->epilogue, job->scores.data->ctx};
   tvmrt_attention_f32_apply(&epilogue, scores, pixel, rows, layer->n);

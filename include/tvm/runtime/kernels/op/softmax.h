@@ -213,12 +213,18 @@ typedef struct tvmrt_softmax_f32_job {
   float* y;
   int64_t outer, n, inner;
   int log;
+  int columns; /* with TVMRT_FIXED_ORDER: whether the order is that of columns, even for one */
 } tvmrt_softmax_f32_job;
+
+/* Whether a block is one contiguous row. */
+TVMRT_INLINE int tvmrt_softmax_is_row(const tvmrt_softmax_f32_job* job) {
+  return job->inner == 1 && !(TVMRT_ONE_ORDER && job->columns);
+}
 
 /* `count` neighbouring columns of an [n][inner] matrix, up to TVMRT_SOFTMAX_COLUMNS at a time. */
 enum { TVMRT_SOFTMAX_COLUMNS = TVMRT_SOFTMAX_PART };
-static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, const float* x,
-                                             float* y, int count) {
+static inline void tvmrt_softmax_some_columns_f32(const tvmrt_softmax_f32_job* job, const float* x,
+                                                  float* y, int count) {
   float largest[TVMRT_SOFTMAX_COLUMNS], sum[TVMRT_SOFTMAX_COLUMNS];
   const int64_t inner = job->inner;
   for (int j = 0; j < count; j++) largest[j] = x[j], sum[j] = 0.0f;
@@ -322,9 +328,10 @@ static inline int tvmrt_softmax_in_registers_f32(const tvmrt_softmax_f32_job* jo
   enum { kLanes = TVMRT_ROW_LANES };
   const int64_t n = job->n, inner = job->inner, block = n * inner;
   /* a row has one order: alone, apart from others, and in an attention */
-  if (TVMRT_ONE_ORDER && inner == 1) return 0;
-  if (n > (inner == 1 ? kLanes / 2 : TVMRT_SOFTMAX_IN_REGISTERS)) return 0;
-  if (inner == 1) {
+  const int is_row = tvmrt_softmax_is_row(job);
+  if (TVMRT_ONE_ORDER && is_row) return 0;
+  if (n > (is_row ? kLanes / 2 : TVMRT_SOFTMAX_IN_REGISTERS)) return 0;
+  if (is_row) {
     for (int64_t o = begin; o < end; o += kLanes) {
       const int count = end - o < kLanes ? (int)(end - o) : kLanes;
       tvmrt_softmax_few_f32(job, job->x + o * n, job->y + o * n, count);
@@ -351,15 +358,15 @@ static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, voi
   for (int64_t o = begin; o < end; o++) {
     const float* x = job->x + o * job->n * job->inner;
     float* y = job->y + o * job->n * job->inner;
-    if (job->inner == 1 && job->log) {
+    if (tvmrt_softmax_is_row(job) && job->log) {
       tvmrt_log_softmax_row_f32(x, y, job->n);
-    } else if (job->inner == 1) {
+    } else if (tvmrt_softmax_is_row(job)) {
       tvmrt_softmax_row_f32(x, y, job->n);
     } else {
       for (int64_t j = 0; j < job->inner; j += TVMRT_SOFTMAX_COLUMNS) {
         const int64_t tail = job->inner - j;
         const int count = tail < TVMRT_SOFTMAX_COLUMNS ? (int)tail : TVMRT_SOFTMAX_COLUMNS;
-        tvmrt_softmax_columns_f32(job, x + j, y + j, count);
+        tvmrt_softmax_some_columns_f32(job, x + j, y + j, count);
       }
     }
   }
@@ -386,8 +393,15 @@ TVMRT_RARELY_CALLED int tvmrt_softmax_f32_shared_task(int task, TVMParallelGroup
  */
 static inline int tvmrt_softmax_f32(FTVMParallelLambda task, int log, const float* x, float* y,
                                     int64_t outer, int64_t n, int64_t inner) {
-  tvmrt_softmax_f32_job job = {x, y, outer, n, inner, log};
+  tvmrt_softmax_f32_job job = {x, y, outer, n, inner, log, 0};
   /* An exponential costs about as much as three moves. */
+  return tvmrt_launch(task, &job, 3 * outer * n * inner, TVMRT_PARALLEL_MIN_FLOATS);
+}
+
+/*! \brief tvmrt_softmax_f32() that adds as for more columns if `inner` is 1, as for one of a batch. */
+static inline int tvmrt_softmax_columns_f32(FTVMParallelLambda task, int log, const float* x,
+                                            float* y, int64_t outer, int64_t n, int64_t inner) {
+  tvmrt_softmax_f32_job job = {x, y, outer, n, inner, log, 1};
   return tvmrt_launch(task, &job, 3 * outer * n * inner, TVMRT_PARALLEL_MIN_FLOATS);
 }
 

@@ -10,7 +10,7 @@ from tvmrt.compiler.ir import DType, Strided, Value, get_op
 from tvmrt.compiler.ir.program import Access, Step, pixel_stride
 from tvmrt.compiler.ir.reduction import ReduceOp
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.sizes import symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes import lower_bound, symbols_of, upper_bound
 from tvmrt.compiler.ir.sizes.undecided import statically_known_true
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
@@ -195,9 +195,15 @@ class _Printer:
         self.kept_loops = merge_loops(
             self.shape, [d for d in order if d not in lowering.axes], strides
         )
-        self.reduced_loops = merge_loops(
-            self.shape, [d for d in order if d in lowering.axes], strides
-        )
+        reduced = [d for d in order if d in lowering.axes]
+        self.fixed_order = lowering.target.fixed_order
+        if not self.fixed_order:
+            self.reduced_loops = merge_loops(self.shape, reduced, strides)
+        else:  # the same loops for a batch of one, whose axes in memory are neighbours
+            self.reduced_loops = [
+                loop for d in reduced for loop in merge_loops(self.shape, [d], strides)
+            ]
+        self.folds_last_axis = bool(reduced) and reduced[-1] == order[-1] and shape[order[-1]] != 1
 
     def _read_by(self, nodes) -> list[Value]:
         computed = {v for n in self.group.nodes for v in n.outputs}
@@ -262,9 +268,19 @@ class _Printer:
 
     def _accumulator_body(self, names: Sequence[str]) -> None:
         """Print a fold with reduced axes innermost: one accumulator, or lanes for long rows."""
-        if self._folds_in_lanes():
-            self._lanes_body(names)
+        if not self._folds_in_lanes():
+            self._one_accumulator_body(names)
             return
+        last = self.reduced_loops[-1].extent
+        if self.fixed_order and lower_bound(last) < 2 * LANES:
+            with self.f.block(f"if ({last} < {2 * LANES})"):
+                self._one_accumulator_body(names)
+            with self.f.block(f"if ({last} >= {2 * LANES})"):
+                self._lanes_body(names)
+        else:
+            self._lanes_body(names)
+
+    def _one_accumulator_body(self, names: Sequence[str]) -> None:
         f = self.f
         acc = f.fresh("acc")
         f.line(f"{self.acc_type} {acc} = {self.rule.start_for(self.dtype)};")
@@ -293,6 +309,7 @@ class _Printer:
             and (self.hosted or not self.rule.picks)
             and self.rule.combine is not None
             and bool(self.reduced_loops)
+            and (self.folds_last_axis or not self.fixed_order)
             and upper_bound(self.reduced_loops[-1].extent) >= 2 * LANES
             and all(self.reduced_loops[-1].strides[i] in (0, 1) for i in inputs)
         )

@@ -37,10 +37,12 @@ class SoftmaxLowering(ImageLowering):
         outer, count, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
         log = "log_" if self.node.attrs.get("log") else ""
         task = f"tvmrt_softmax_f32_{'shared_' if symbols_of(shape) else ''}task"
-        blocks = f"tvmrt_softmax_f32({task}, {int(bool(log))}"
+        # an axis before others has another order of sums, even if these have extent 1
+        columns = self.target.fixed_order and not self.over_channels and axis + 1 < len(shape)
+        blocks = f"tvmrt_softmax_{'columns_' if columns else ''}f32({task}, {int(bool(log))}"
         f.include("op/softmax.h")
         x, y = f.read(0), f.write()
-        if not f.threads and inner == outer == 1:
+        if not f.threads and inner == outer == 1 and not columns:
             # a single row: networks share the row function for any length
             f.line(f"tvmrt_{log}softmax_row_f32({x}, {y}, {count});")
             return
