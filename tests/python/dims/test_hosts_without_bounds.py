@@ -124,6 +124,42 @@ def test_memory_for_a_remainder_of_a_found_size():
     assert found.shape == (65537 % 3, 65537)
 
 
+JOINED = {  # inputs, network, and sizes of the inputs
+    "a mask of past and new elements": (
+        "float[S] x, float[P] past, float[T] mask",
+        "k = Concat<axis = 0>(past, x)  y = Add(k, mask)",
+        ((3, 0, 3), (3, 4, 7), (3, 4, 1), (1, 0, 5), (3, 4, 8)),
+    ),
+    "two sums of sizes": (
+        "float[S] x, float[P] past, float[A] u, float[B] v",
+        "k = Concat<axis = 0>(past, x)  w = Concat<axis = 0>(u, v)  y = Add(k, w)",
+        ((3, 0, 1, 2), (3, 4, 5, 2), (1, 9, 10, 0), (1, 0, 2, 3), (2, 2, 1, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_a_size_that_equals_a_sum_of_sizes(name):
+    inputs, nodes, sizes = JOINED[name]
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 17]> g ({inputs}) => (float[N] y) {{ {nodes} }}'
+    )
+    network = tvmrt.load(model, cache=False)
+    session = runtime.InferenceSession(model.SerializeToString())
+    for of_run in sizes:
+        feeds = {
+            each.name: np.arange(size, dtype=np.float32)
+            for each, size in zip(model.graph.input, of_run)
+        }
+        try:
+            (expected,) = session.run(None, feeds)
+        except Exception:
+            with pytest.raises(ValueError, match="Add"):
+                network(feeds)
+            continue
+        np.testing.assert_array_equal(network(feeds)["y"], expected)
+
+
 def test_memory_for_pairs_of_found_elements():
     """A table of all pairs of elements would exceed the memory; a run finds a few."""
     model = onnx.parser.parse_model(

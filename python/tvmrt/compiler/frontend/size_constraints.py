@@ -20,6 +20,7 @@ from tvmrt.compiler.ir.sizes import (
     SymInt,
     all_sizes,
     data_dependent_symbols,
+    lower_bound,
     solve,
 )
 from tvmrt.compiler.ir.sizes.assumptions import Assumptions, Condition, is_implied_by
@@ -246,13 +247,16 @@ def _strided_sizes(symbol: Symbol, step: int, low: int, high: int) -> ValidSizes
 def _solve_equality(
     a: SymInt, b: SymInt, node: str, taken: Mapping[str, object]
 ) -> dict[str, tuple[ValidSizes, str]]:
-    """Return a dimension that must equal an extent of others for two extents to be equal."""
+    """Return a dimension that must equal an extent of others for two extents to be equal. A
+    difference, which may be negative, is none: each run checks the equation."""
     difference = a - b
     if not isinstance(difference, Extent):
         return {}
     for symbol in (atoms[0] for atoms, _ in difference.terms if len(atoms) == 1):
         same = None if symbol.computed or symbol.name in taken else solve(difference, symbol)
-        if isinstance(same, Extent) and not any(s.name in taken for s in same.symbols()):
+        if not isinstance(same, Extent) or lower_bound(same) < 0:
+            continue
+        if not any(s.name in taken for s in same.symbols()):
             return {symbol.name: (ValidSizes(same=same), node)}
     return {}
 
