@@ -275,17 +275,21 @@ def _solve_data_dependent(
 def emit_size_checks(builder: Builder, conditions: Sequence[Condition]) -> None:
     """Add checks of the conditions at the start of a run."""
     for words, those in _group_by_text(conditions).items():
-        symbols = sorted(set().union(*(c.symbols for c in those)), key=lambda s: s.name)
-        zeros, sizes = tuple(c.zero for c in those), tuple(s.extent for s in symbols)
         name = those[0].node
         builder.sources, builder.guard = (name,), None
-        zeros_value = builder.emit("extents", [], name, values=zeros, shape=(len(zeros),))
-        actual = builder.emit("extents", [], name, values=sizes, shape=(len(sizes),))
-        builder.emit(
-            "require",
-            [zeros_value, actual],
-            name,
-            expected=(0,) * len(zeros),
-            where=f"node {name}, sizes [{', '.join(s.name for s in symbols)}]",
-            text=f"{SIZES_AT_WHICH}{words}",
-        )
+        emit_size_check(builder, name, those, f"node {name}", f"{SIZES_AT_WHICH}{words}")
+
+
+def emit_size_check(
+    builder: Builder, name: str, conditions: Sequence[Condition], where: str, text: str
+) -> None:
+    """Let a run check conditions; ``where`` and ``text`` are those of its error."""
+    symbols = sorted(set().union(*(c.symbols for c in conditions)), key=lambda s: s.name)
+    zeros, sizes = tuple(c.zero for c in conditions), tuple(s.extent for s in symbols)
+    found, actual = (
+        builder.emit("extents", [], name, values=values, shape=(len(values),))
+        for values in (zeros, sizes)
+    )
+    where = f"{where}, sizes [{', '.join(s.name for s in symbols)}]"
+    expected = (0,) * len(zeros)
+    builder.emit("require", [found, actual], name, expected=expected, where=where, text=text)

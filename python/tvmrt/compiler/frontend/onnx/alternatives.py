@@ -92,8 +92,7 @@ def _drop_axis(ctx: NodeContext, x: Value, axis: int) -> Value:
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     if lower_bound(x.shape[axis]) > 0:
         return ctx.reshape(ctx.slice_axis(x, axis, 0, 1), shape)
-    whole = ctx.const(np.asarray(True))
-    return ctx.emit("choice", [whole, x, x], shape=shape)
+    return ctx.with_shape(x, shape)
 
 
 def _nested_alternatives(onnx_value: Any) -> Iterator[Alternatives]:

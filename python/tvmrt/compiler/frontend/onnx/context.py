@@ -186,6 +186,11 @@ class NodeContext(OperatorContext):
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("expand", [x], shape=shape)
 
+    def with_shape(self, x: Value, shape: Sequence[SymInt], fits: Value | None = None) -> Value:
+        """Return x in a shape with as many elements in each run; ``fits``: the check of that."""
+        fits = self.const(np.asarray(True)) if fits is None else fits
+        return self.emit("choice", [fits, x, x], shape=tuple(shape))
+
     def check_table_size(self, count: SymInt, what: str, width: int = 1) -> SymInt:
         """Return the count. Raises ValueError, which names ``what``, if the table is too large.
 
