@@ -117,11 +117,7 @@ def _by_dimension(conditions: Sequence[Condition]) -> dict[Symbol, np.ndarray]:
         if len(condition.symbols) != 1 or condition.counts:
             continue
         (symbol,) = condition.symbols
-        sizes = (
-            _sample_sizes(condition.symbols)
-            if symbol.is_unbounded
-            else all_sizes([symbol], MAX_SIZES)
-        )
+        sizes = all_sizes(_sampled(condition.symbols), MAX_SIZES)
         if sizes is not None:
             fits[symbol] = _both(fits.get(symbol), condition.holds(sizes))
     return fits
@@ -167,10 +163,9 @@ def _sample_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
     smallest ones if it has no bound."""
     count = int(MAX_SIZES ** (1 / len(symbols)))
     closer = [
-        replace(s, high=s.low + _sampled(len(symbols)) - 1) if s.is_unbounded
-        else replace(s, low=max(s.low, s.high - count + 1))
-        for s in symbols
-    ]  # fmt: skip
+        sampled if sampled is not s else replace(s, low=max(s.low, s.high - count + 1))
+        for s, sampled in zip(symbols, _sampled(symbols))
+    ]
     return all_sizes(closer, MAX_SIZES) or {}
 
 
@@ -200,18 +195,18 @@ def _both(fit: np.ndarray | None, other: np.ndarray) -> np.ndarray:
     return other if fit is None else fit[: len(other)] & other[: len(fit)]
 
 
-def _sampled(symbols: int) -> int:
-    """Return how many sizes of a dimension without a bound are tried, in a condition on so many."""
-    return min(int(MAX_SAMPLE ** (1 / symbols)), MAX_SAMPLE // 32)
+def _sampled(symbols: Collection[Symbol]) -> list[Symbol]:
+    """Return the dimensions of a condition with the sizes that are tried of those without a bound:
+    the smallest ones."""
+    count = min(int(MAX_SAMPLE ** (1 / len(symbols))), MAX_SAMPLE // 32)
+    return [replace(s, high=s.low + count - 1) if s.is_unbounded else s for s in symbols]
 
 
 def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:
     """Return which sizes of each dimension satisfy a condition for any sizes of the others; empty
     if the dimensions depend on each other."""
     symbols = sorted(condition.symbols, key=lambda s: s.name)
-    count = _sampled(len(symbols))
-    sampled = [replace(s, high=s.low + count - 1) if s.is_unbounded else s for s in symbols]
-    sizes = all_sizes(sampled, MAX_SIZES)
+    sizes = all_sizes(_sampled(symbols), MAX_SIZES)
     if sizes is None:
         return {}
     fit = condition.holds(sizes)

@@ -155,7 +155,7 @@ def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alter
     result = _with_all_axes(ctx, found)
     if result is not None and result.type.rank == rank:
         return result
-    sides = [(taken, side) for taken, side in ((True, found.yes), (False, found.no))]
+    sides = ((True, found.yes), (False, found.no))
     fitting = [
         (taken, side) for taken, side in sides if isinstance(side, Value) and side.type.rank == rank
     ]
