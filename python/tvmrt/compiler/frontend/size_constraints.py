@@ -118,11 +118,7 @@ def _by_dimension(conditions: Sequence[Condition]) -> dict[Symbol, np.ndarray]:
         if len(condition.symbols) != 1 or condition.counts:
             continue
         (symbol,) = condition.symbols
-        sizes = (
-            _sample_sizes(condition.symbols)
-            if symbol.is_unbounded
-            else all_sizes([symbol], MAX_SIZES)
-        )
+        sizes = all_sizes(_sampled(condition.symbols), MAX_SIZES)
         if sizes is not None:
             fits[symbol] = _both(fits.get(symbol), condition.holds(sizes))
     return fits
@@ -168,10 +164,9 @@ def _sample_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
     smallest ones if it has no bound."""
     count = int(MAX_SIZES ** (1 / len(symbols)))
     closer = [
-        replace(s, high=s.low + _sampled(len(symbols)) - 1) if s.is_unbounded
-        else replace(s, low=max(s.low, s.high - count + 1))
-        for s in symbols
-    ]  # fmt: skip
+        sampled if sampled is not s else replace(s, low=max(s.low, s.high - count + 1))
+        for s, sampled in zip(symbols, _sampled(symbols))
+    ]
     return all_sizes(closer, MAX_SIZES) or {}
 
 
@@ -201,18 +196,18 @@ def _both(fit: np.ndarray | None, other: np.ndarray) -> np.ndarray:
     return other if fit is None else fit[: len(other)] & other[: len(fit)]
 
 
-def _sampled(symbols: int) -> int:
-    """Return how many sizes of a dimension without a bound are tried, in a condition on so many."""
-    return min(int(MAX_SAMPLE ** (1 / symbols)), MAX_SAMPLE // 32)
+def _sampled(symbols: Collection[Symbol]) -> list[Symbol]:
+    """Return the dimensions of a condition with the sizes that are tried of those without a bound:
+    the smallest ones."""
+    count = min(int(MAX_SAMPLE ** (1 / len(symbols))), MAX_SAMPLE // 32)
+    return [replace(s, high=s.low + count - 1) if s.is_unbounded else s for s in symbols]
 
 
 def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:
     """Return which sizes of each dimension satisfy a condition for any sizes of the others; empty
     if the dimensions depend on each other."""
     symbols = sorted(condition.symbols, key=lambda s: s.name)
-    count = _sampled(len(symbols))
-    sampled = [replace(s, high=s.low + count - 1) if s.is_unbounded else s for s in symbols]
-    sizes = all_sizes(sampled, MAX_SIZES)
+    sizes = all_sizes(_sampled(symbols), MAX_SIZES)
     if sizes is None:
         return {}
     fit = condition.holds(sizes)
@@ -279,17 +274,21 @@ def _solve_data_dependent(
 def emit_size_checks(builder: Builder, conditions: Sequence[Condition]) -> None:
     """Add checks of the conditions at the start of a run."""
     for words, those in _group_by_text(conditions).items():
-        symbols = sorted(set().union(*(c.symbols for c in those)), key=lambda s: s.name)
-        zeros, sizes = tuple(c.zero for c in those), tuple(s.extent for s in symbols)
         name = those[0].node
         builder.sources, builder.guard = (name,), None
-        zeros_value = builder.emit("extents", [], name, values=zeros, shape=(len(zeros),))
-        actual = builder.emit("extents", [], name, values=sizes, shape=(len(sizes),))
-        builder.emit(
-            "require",
-            [zeros_value, actual],
-            name,
-            expected=(0,) * len(zeros),
-            where=f"node {name}, sizes [{', '.join(s.name for s in symbols)}]",
-            text=f"{SIZES_AT_WHICH}{words}",
-        )
+        emit_size_check(builder, name, those, f"node {name}", f"{SIZES_AT_WHICH}{words}")
+
+
+def emit_size_check(
+    builder: Builder, name: str, conditions: Sequence[Condition], where: str, text: str
+) -> None:
+    """Let a run check conditions; ``where`` and ``text`` are those of its error."""
+    symbols = sorted(set().union(*(c.symbols for c in conditions)), key=lambda s: s.name)
+    zeros, sizes = tuple(c.zero for c in conditions), tuple(s.extent for s in symbols)
+    found, actual = (
+        builder.emit("extents", [], name, values=values, shape=(len(values),))
+        for values in (zeros, sizes)
+    )
+    where = f"{where}, sizes [{', '.join(s.name for s in symbols)}]"
+    expected = (0,) * len(zeros)
+    builder.emit("require", [found, actual], name, expected=expected, where=where, text=text)

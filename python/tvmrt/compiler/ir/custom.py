@@ -7,6 +7,7 @@ The records are made by ``tvmrt.custom``; this module has their interface for th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -159,30 +160,24 @@ def copy_node(
     inputs = [None if v is None else mapping.get(v, v) for v in node.inputs]
     if guard is None and node.guard is not None:
         guard = (mapping.get(node.guard[0], node.guard[0]), node.guard[1])
-    copy = Node(
+    made = Node(
         node.op, inputs, dict(node.attrs), name or node.name, sources or node.sources, guard
     )
-    copy.outputs = [Value(name or v.name, v.type, copy) for v in node.outputs]
-    mapping.update(zip(node.outputs, copy.outputs))
-    return copy
+    made.outputs = [Value(name or v.name, v.type, made) for v in node.outputs]
+    mapping.update(zip(node.outputs, made.outputs))
+    return made
 
 
 def copy_graph(graph: Graph) -> Graph:
     """Return a graph with its own nodes and values; constants' elements and records are shared."""
-    fresh = Graph(graph.name)
+    fresh = copy(graph)
+    for name, each in vars(graph).items():
+        if isinstance(each, (dict, list)):
+            setattr(fresh, name, copy(each))
     mapping = {v: Value(v.name, v.type) for v in graph.inputs}
     fresh.inputs = [mapping[v] for v in graph.inputs]
     fresh.nodes = [copy_node(node, mapping) for node in graph.nodes]
     fresh.outputs = [mapping.get(v, v) for v in graph.outputs]
-    fresh.output_names = list(graph.output_names)
-    fresh.operators = dict(graph.operators)
-    fresh.op_types = dict(graph.op_types)
-    fresh.labels = dict(graph.labels)
-    fresh.bundles = dict(graph.bundles)
-    fresh.aliases = dict(graph.aliases)
-    fresh.open_axes, fresh.columns = dict(graph.open_axes), graph.columns
-    fresh.input_quantization = dict(graph.input_quantization)
-    fresh.output_quantization = dict(graph.output_quantization)
     return fresh
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .contract import Contract, let
 from .dtype import to_integers
 from .graph import Node
-from .op import GAP, POINTWISE, Expression, Op, broadcast, define
+from .op import GAP, POINTWISE, Expression, Op, define
+from .pointwise import pointwise_contract
 from .traits import Trait
 
 FIXED = "scalar/fixed_point.h"
@@ -207,12 +207,7 @@ class FixedPointOp(Op):
     ) -> None:
         self.name = name
         self.fn = fn
-        letters = "ABC"[: len(operands)]
-        rows = ", ".join(f"{operand}[*{letter}]" for operand, letter in zip(operands, letters))
-        words = "the operands' extents, broadcast"
-        joined = [let("*Y", words, broadcast, " ".join(letters))] if len(operands) > 1 else []
-        shape = "*Y" if len(operands) > 1 else "*A"
-        self.contract = Contract(f"{rows} -> y: {result}[{shape}]", rules=joined)
+        self.contract = pointwise_contract(operands, result)
         self.text = text or f"tvmrt_{name}({{}})"
         self.traits = type(self).traits | set(traits)
 
@@ -263,12 +258,7 @@ class FixedPair(Op):
     kind = POINTWISE
     traits = frozenset({Trait.EXACT})
 
-    contract = Contract(
-        "a: Q=int8|uint8|int16[*A], b: Q[*B] -> y: Q[*Y]",
-        _PAIR,
-        rules=[let("*Y", "the operands' extents, broadcast", broadcast, "A B")],
-        example={"high": 100},
-    )
+    contract = pointwise_contract(["a: Q=int8|uint8|int16", "b: Q"], "Q", _PAIR, {"high": 100})
 
     def __init__(self, name: str, symbol: str) -> None:
         self.name = name

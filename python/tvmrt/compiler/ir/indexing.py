@@ -59,8 +59,12 @@ def _written(arrays: Sequence[np.ndarray], places: tuple, reduction: str) -> lis
     return [result]
 
 
-def _with_extent(shape: Sequence[int], axis: int, extent: int) -> list[int]:
-    return [extent if d == axis else n for d, n in enumerate(shape)]
+def replace_extents(shape: Sequence[int], axes: Sequence[int], extents: Sequence[int]) -> list[int]:
+    """Return a shape with other extents along some axes."""
+    result = list(shape)
+    for axis, extent in zip(axes, extents):
+        result[axis] = extent
+    return result
 
 
 @register("gather")
@@ -257,7 +261,7 @@ class TopK(Op):
         "k: int 0..1073741823, axis: axis of x, largest: bool",
         rules=[
             holds("axis has k elements", lambda x, k, axis: k <= x.shape[axis]),
-            let("*Y", "S with k along axis", lambda S, k, axis: _with_extent(S, axis, k)),
+            let("*Y", "S with k along axis", lambda S, k, axis: replace_extents(S, [axis], [k])),
         ],
     )
 

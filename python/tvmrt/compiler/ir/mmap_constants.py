@@ -12,6 +12,7 @@ import os
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterable
 from io import FileIO
 from typing import BinaryIO, cast
 
@@ -71,21 +72,22 @@ class _Store:
 
     def write(self, data: memoryview) -> np.ndarray:
         """Write the bytes to a file and return their map. Raise OSError."""
-        with self._lock:
-            segment = self._segment_with_space(data.nbytes)
-            array_ = segment.take(data.nbytes)
-            segment.write(data)
-            self._count_written(data.nbytes)
-        return array_
+        return self._write(data.nbytes, [data])
 
     def copy(self, source: BinaryIO, nbytes: int) -> np.ndarray:
         """Copy the next bytes of a file. Raise EOFError if there are fewer, or OSError."""
+        sizes = (min(nbytes - begin, _CHUNK) for begin in range(0, nbytes, _CHUNK))
+        return self._write(nbytes, (memoryview(_read_exactly(source, n)) for n in sizes))
+
+    def _write(self, nbytes: int, parts: Iterable[memoryview]) -> np.ndarray:
         with self._lock:
             segment = self._segment_with_space(nbytes)
             array_ = segment.take(nbytes)
-            for begin in range(0, nbytes, _CHUNK):
-                segment.write(memoryview(_read_exactly(source, min(nbytes - begin, _CHUNK))))
-            self._count_written(nbytes)
+            for part in parts:
+                segment.write(part)
+            self._since += nbytes
+            if self._since >= _SEGMENT // 4:
+                self._drop()
         return array_
 
     def _segment_with_space(self, nbytes: int) -> _Segment:
@@ -95,11 +97,6 @@ class _Store:
             self._segment = _Segment(cast("FileIO", file), nbytes)
             self._maps.add(self._segment.map)
         return self._segment
-
-    def _count_written(self, nbytes: int) -> None:
-        self._since += nbytes
-        if self._since >= _SEGMENT // 4:
-            self._drop()
 
     def drop(self) -> None:
         with self._lock:

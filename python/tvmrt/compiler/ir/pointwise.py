@@ -46,6 +46,21 @@ def _merge_families(types: str) -> str:
 _TYPE_DEPENDENT = {"t", "u", "n", "bits"}  # names in expressions that depend on the element type
 
 
+def pointwise_contract(
+    operands: Sequence[str],
+    result: str,
+    attributes: str = "",
+    example: Mapping[str, Any] | None = None,
+) -> Contract:
+    """Return the contract of an operator whose operands, such as ``x: int32``, broadcast."""
+    axes = "ABC"[: len(operands)]
+    named = ", ".join(f"{operand}[*{letter}]" for operand, letter in zip(operands, axes))
+    words = "the operands' extents, broadcast"
+    rules = [let("*Y", words, broadcast, " ".join(axes))] if len(axes) > 1 else []
+    y = "*Y" if rules else "*A"
+    return Contract(f"{named} -> y: {result}[{y}]", attributes, rules, example)
+
+
 def _contract(
     c: Mapping[str, Expression], result: DType | None, bools: int, attributes: str
 ) -> Contract:
@@ -57,13 +72,8 @@ def _contract(
     types = _merge_families("|".join(_FAMILIES.get(family, family) for family in c))
     count = 1 + max(int(n) for e in c.values() for n in re.findall(r"{(\d)}", e.text))
     elements = ["bool"] * bools + [f"E={types}"] + ["E"] * (count - bools - 1)
-    words = "the operands' extents, broadcast"
-    operands = ", ".join(f"{x.lower()}: {e}[*{x}]" for x, e in zip("ABC", elements))
-    return Contract(
-        f"{operands} -> y: {result or 'E'}[{'*Y' if count > 1 else '*A'}]",
-        f"{attributes}, {floats}",
-        rules=[let("*Y", words, broadcast, " ".join("ABC"[:count]))] if count > 1 else [],
-    )
+    operands = [f"{x}: {e}" for x, e in zip("abc", elements)]
+    return pointwise_contract(operands, str(result or "E"), f"{attributes}, {floats}")
 
 
 class PointwiseOp(Op):

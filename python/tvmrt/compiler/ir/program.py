@@ -25,41 +25,26 @@ INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 ALIGN_BYTES = 64
 
 
+@dataclass(eq=False, repr=False)
 class Buffer:
     """Contiguous segment of memory.
 
     ``size`` counts elements, ``nbytes`` is the maximum size in bytes, or an estimate for dimensions
-    without a bound. The caller owns inputs and
-    outputs, the artefact owns constants. Other buffers are in the arena: after planning, at byte
-    ``address`` of memory pool number ``pool``. With ``memory``, only regions of one device access
-    it; the caller's buffers may be in that memory, others always are. A constant with
-    ``in_device_module`` is stored in a device's module.
+    without a bound. The caller owns inputs and outputs, the artefact owns constants. Other buffers
+    are in the arena: after planning, at byte ``address`` of memory pool number ``pool``. With
+    ``memory``, only regions of one device access it; the caller's buffers may be in that memory,
+    others always are. A constant with ``in_device_module`` is stored in a device's module.
     """
 
-    __slots__ = (
-        "address",
-        "data",
-        "dtype",
-        "in_device_module",
-        "kind",
-        "memory",
-        "name",
-        "pool",
-        "size",
-    )
-
-    def __init__(
-        self, name: str, dtype: DType, size: SymInt, kind: str, data: np.ndarray | None = None
-    ) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.size = size
-        self.kind = kind
-        self.data = data
-        self.address: SymInt | None = None
-        self.pool = 0
-        self.memory: DeviceMemory | None = None
-        self.in_device_module = False
+    name: str
+    dtype: DType
+    size: SymInt
+    kind: str
+    data: np.ndarray | None = None
+    address: SymInt | None = None
+    pool: int = 0
+    memory: DeviceMemory | None = None
+    in_device_module: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from .contract import Contract, holds, let
-from .indexing import between
+from .indexing import between, replace_extents
 from .op import Op, register
 from .traits import Trait
-
-
-def _replace_extents(
-    shape: Sequence[int], axes: Sequence[int], extents: Sequence[int]
-) -> list[int]:
-    result = list(shape)
-    for axis, extent in zip(axes, extents):
-        result[axis] = extent
-    return result
 
 
 @register("pick")
@@ -46,7 +35,7 @@ class Pick(Op):
             let(
                 "*Y",
                 "S, along axes the number of places",
-                lambda S, axes, places: _replace_extents(S, axes, [p.size for p in places]),
+                lambda S, axes, places: replace_extents(S, axes, [p.size for p in places]),
             ),
         ],
         example={"axes": (0, 1)},
@@ -73,7 +62,7 @@ class Resample(Op):
                 "places lie inside axis of x",
                 lambda x, axis, places_data: between(places_data, 0, x.shape[axis]),
             ),
-            let("*Y", "S with P along axis", lambda S, axis, P: _replace_extents(S, [axis], [P])),
+            let("*Y", "S with P along axis", lambda S, axis, P: replace_extents(S, [axis], [P])),
         ],
     )
 

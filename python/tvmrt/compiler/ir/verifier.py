@@ -4,7 +4,6 @@ graph as text: one line per node; equal graphs give equal text."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -80,13 +79,9 @@ def _check_outputs(
             f"after {after}: {len(graph.outputs)} outputs, {len(graph.output_names)} names"
         )
     # regions match outputs by position
-    duplicate = None if open else _first_duplicate(graph.output_names)
-    if duplicate is not None:
-        raise ValueError(f"after {after}: two outputs are named {duplicate}")
-
-
-def _first_duplicate(names: Iterable[str]) -> str | None:
-    return next((name for name, count in Counter(names).items() if count > 1), None)
+    for name, count in () if open else Counter(graph.output_names).items():
+        if count > 1:
+            raise ValueError(f"after {after}: two outputs are named {name}")
 
 
 def _check_types(node: Node, after: str, open: bool) -> None:

@@ -92,8 +92,7 @@ def _drop_axis(ctx: NodeContext, x: Value, axis: int) -> Value:
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     if lower_bound(x.shape[axis]) > 0:
         return ctx.reshape(ctx.slice_axis(x, axis, 0, 1), shape)
-    whole = ctx.const(np.asarray(True))
-    return ctx.emit("choice", [whole, x, x], shape=shape)
+    return ctx.with_shape(x, shape)
 
 
 def _nested_alternatives(onnx_value: Any) -> Iterator[Alternatives]:
@@ -156,7 +155,7 @@ def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alter
     result = _with_all_axes(ctx, found)
     if result is not None and result.type.rank == rank:
         return result
-    sides = [(taken, side) for taken, side in ((True, found.yes), (False, found.no))]
+    sides = ((True, found.yes), (False, found.no))
     fitting = [
         (taken, side) for taken, side in sides if isinstance(side, Value) and side.type.rank == rank
     ]

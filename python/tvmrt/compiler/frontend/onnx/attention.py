@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from math import sqrt
 
 import numpy as np
@@ -52,9 +53,7 @@ class AttentionHeads:
         if self.softcap:
             squashed = ctx.emit("tanh", [scale_by(ctx, raw, 1.0 / self.softcap)])
             capped = scale_by(ctx, squashed, self.softcap)
-        biased = capped
-        for bias in self.biases:
-            biased = ctx.emit("add", [biased, bias])
+        biased = reduce(ctx.add_optional, self.biases, capped)
         probabilities = self._softmax(ctx, biased)
         mixed = emit_matmul(ctx, ctx.reshape(probabilities, (*rows, self.key.shape[2])), self.value)
         y = ctx.reshape(mixed, (batch, heads, steps, self.value.shape[3]))
@@ -73,9 +72,7 @@ class AttentionHeads:
         """Return a mask of the queries that may attend to no key; None if there cannot be any."""
         if not self.biases:
             return None
-        total = self.biases[0]
-        for bias in self.biases[1:]:
-            total = ctx.emit("add", [total, bias])
+        total = reduce(ctx.add_optional, self.biases)
         best = ctx.emit("reduce_max", [total], axes=(len(total.shape) - 1,), keepdims=1)
         blocked = ctx.emit("equal", [best, ctx.like(-np.inf, best)])
         return None if blocked.data is not None and not blocked.data.any() else blocked
@@ -144,12 +141,10 @@ def _biases(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> lis
     left, right = ctx.attr("left_window_size", -1), ctx.attr("right_window_size", -1)
     if ctx.attr("is_causal", 0):
         right = 0
-    if right >= 0:
-        allowed = ctx.emit("greater_equal", [distance, ctx.const(-right, np.int64)])
-        masks.append(mask_to_bias(ctx, allowed, query))
-    if left >= 0:
-        allowed = ctx.emit("less_equal", [distance, ctx.const(left, np.int64)])
-        masks.append(mask_to_bias(ctx, allowed, query))
+    for op, width, end in (("greater_equal", right, -right), ("less_equal", left, left)):
+        if width >= 0:
+            allowed = ctx.emit(op, [distance, ctx.const(end, np.int64)])
+            masks.append(mask_to_bias(ctx, allowed, query))
     if valid is not None:
         positions = ctx.reshape(ctx.iota(length), (1, 1, 1, length))
         count = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))

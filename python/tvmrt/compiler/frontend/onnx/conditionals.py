@@ -17,7 +17,8 @@ import onnx
 
 from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.frontend.dims import ValidSizes
-from tvmrt.compiler.frontend.size_constraints import solve_conditions
+from tvmrt.compiler.frontend.size_constraints import emit_size_check, solve_conditions
+from tvmrt.compiler.frontend.size_propagation import object_array
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.contract import ContractError
 from tvmrt.compiler.ir.sizes import (
@@ -114,7 +115,7 @@ def leave_out(
     ctx: NodeContext, found: Alternatives, taken: bool, problem: str, text: str = ""
 ) -> None:
     """Warn that a side is invalid, and end runs that take it with the error ``text``."""
-    ctx.importer.problems.leave_out_branch()
+    ctx.importer.problems.is_partial = True
     warn(
         f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at the shapes that "
         f"the network is compiled for, so a run that takes it fails; {problem}"
@@ -180,7 +181,7 @@ def select(
         )
     if a is b:
         return a
-    a, b = string_tensors.unify_strings(ctx.builder, a, b)
+    a, b = (string_tensors.to_handles(ctx.builder, v) for v in (a, b))  # if they are strings
     if a.type == b.type and not a.dtype.is_low_bit:
         return ctx.emit("where", [condition, a, b])
     if a.dtype != b.dtype or a.type.rank != b.type.rank:
@@ -298,21 +299,11 @@ class BranchSizes:
             )
 
     def _require(self, condition: Condition) -> None:
-        ctx, builder = self.ctx, self.ctx.builder
+        builder, name = self.ctx.builder, self.ctx.name
         text, node = self.requirements[-1]
-        symbols = sorted(condition.symbols, key=lambda s: s.name)
+        where = f"If '{name}', {self.which} branch"
         with builder.guarded((self.guard, True)):
-            zero = ctx.emit("extents", [], values=(condition.zero,), shape=(1,))
-            sizes = tuple(symbol.extent for symbol in symbols)
-            actual = ctx.emit("extents", [], values=sizes, shape=(len(sizes),))
-            ctx.emit(
-                "require",
-                [zero, actual],
-                expected=(0,),
-                where=f"If '{ctx.name}', {self.which} branch, sizes "
-                f"[{', '.join(symbol.name for symbol in symbols)}]",
-                text=f"{text}, which node {node} needs",
-            )
+            emit_size_check(builder, name, [condition], where, f"{text}, which node {node} needs")
 
     def _extent(self, symbol: Symbol, sizes: ValidSizes) -> SymInt:
         """Return the extent of a dimension in runs that take the branch. It is computed in all
@@ -342,13 +333,8 @@ class BranchSizes:
                 shape = tuple(substitute(n, sizes) for n in value.shape)
                 if elements is not None:
                     numbers = [substitute(n, sizes) for n in elements.reshape(-1).tolist()]
-                    array = np.empty(len(numbers), dtype=object)
-                    array[:] = numbers
-                    result[name] = ctx.integer_tensor(
-                        array.reshape(elements.shape), value.dtype.name
-                    )
+                    array = object_array(numbers, elements.shape)
+                    result[name] = ctx.integer_tensor(array, value.dtype.name)
                 elif shape != tuple(value.shape):
-                    whole = ctx.const(np.asarray(True))
-                    copy = ctx.emit("choice", [whole, value, value], shape=shape)
-                    result[name] = copy
+                    result[name] = ctx.with_shape(value, shape)
         return result

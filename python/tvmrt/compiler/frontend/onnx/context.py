@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.ir import DTYPES, SourceType, Value
@@ -21,6 +20,7 @@ from .dynamic_sizes import evaluate_extents, is_computed, shape_operand
 from .fixed_values import unknown_operand
 from .import_state import ImportState
 from .legalize_types import HALF, legalize_types, retype, round_to_half, stored_type, typed_constant
+from .operator_schemas import attribute_value
 from .tensors import array_of
 
 
@@ -60,16 +60,8 @@ class NodeContext(OperatorContext):
         is rounded to float32, the type of ONNX's attributes."""
         if name not in self._attrs:
             return float(np.float32(default)) if isinstance(default, float) else default
-        value = helper.get_attribute_value(self._attrs[name])
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        if isinstance(value, onnx.TensorProto):
-            return array_of(value)
-        if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
-            return [v.decode("utf-8", "replace") for v in value]
-        if isinstance(value, (onnx.GraphProto, str, int, float)):
-            return value
-        return list(value)
+        value = attribute_value(self._attrs[name])
+        return array_of(value) if isinstance(value, onnx.TensorProto) else value
 
     def const(self, array: Any, dtype: Any = None) -> Value:
         """Add a constant named after this node."""
@@ -185,6 +177,11 @@ class NodeContext(OperatorContext):
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("expand", [x], shape=shape)
+
+    def with_shape(self, x: Value, shape: Sequence[SymInt], fits: Value | None = None) -> Value:
+        """Return x in a shape with as many elements in each run; ``fits``: the check of that."""
+        fits = self.const(np.asarray(True)) if fits is None else fits
+        return self.emit("choice", [fits, x, x], shape=tuple(shape))
 
     def check_table_size(self, count: SymInt, what: str, width: int = 1) -> SymInt:
         """Return the count. Raises ValueError, which names ``what``, if the table is too large.

@@ -90,7 +90,7 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
     if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
         for symbol in data_dependent_symbols(shape):
             symbol.zeros.append(primitive_part(missing))
-    return ctx.emit("choice", [fits, x, x], shape=tuple(shape))
+    return ctx.with_shape(x, shape, fits)
 
 
 def infer_in_run(ctx: NodeContext, x: Value, requested: Sequence[SymInt], axis: int) -> Value:
@@ -114,7 +114,7 @@ def infer_in_run(ctx: NodeContext, x: Value, requested: Sequence[SymInt], axis: 
     text = f"a shape {_as_text(requested)} that divides the elements of {x.name}"
     fits = require(rest, [0], numbers, "shape", text)
     shape[axis] = extent
-    return ctx.emit("choice", [fits, x, x], shape=tuple(shape))
+    return ctx.with_shape(x, shape, fits)
 
 
 def _as_text(shape: Sequence[SymInt]) -> str:

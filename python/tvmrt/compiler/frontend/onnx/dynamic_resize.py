@@ -3,20 +3,22 @@ are computed at run time, by the formulas of resize.py; the result's size is dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import reduce
 from math import ceil
+from operator import add
 
 import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.sizes import (
-    Extent,
     SymInt,
     all_sizes,
     extent_text,
     lower_bound,
     symbols_of,
     upper_bound,
+    value_at,
 )
 from tvmrt.error import UnsupportedSizes
 
@@ -41,7 +43,8 @@ def scales_from_operand(
     """Return the scales of an operand; each run checks that they give the declared extents."""
     factors = TensorExpr(ctx, ctx.cast(scales, "float32"))
     sizes = (factors.cast("float64") * list(extents)).apply("floor")
-    require(_to_int64(sizes), out, scales, "scales", f"extents {list(out)}")
+    sizes = sizes.maximum(-1).minimum(INT32_MAX).cast("int64")
+    require(sizes, out, scales, "scales", f"extents {list(out)}")
     return [AxisScale(given=factors.at(i)) for i in range(len(extents))]
 
 
@@ -59,10 +62,6 @@ def aspect_preserving_scale(
         size, extent = better.where(other, size), better.where(across, extent)
     rounded = (size * 2).reshape(1) * list(extents) + extent.reshape(1)
     return AxisScale(size, extent), rounded / (extent * 2).reshape(1)
-
-
-def _to_int64(found: TensorExpr) -> TensorExpr:
-    return found.maximum(-1).minimum(INT32_MAX).cast("int64")
 
 
 def resize_axes(
@@ -156,9 +155,7 @@ def taps(
             weight = inside.where(weight, 0)
         found.append((index, weight))
     if mode.antialias or mode.exclude_outside:
-        total = found[0][1]
-        for _, weight in found[1:]:
-            total = total + weight
+        total = reduce(add, (weight for _, weight in found))
         total = total.equals(0).where(total * 0 + 1, total)
         found = [(index, weight / total) for index, weight in found]
     return found
@@ -170,16 +167,12 @@ def _min_scale(dim: ResizeAxis) -> float:
     if factor is not None and factor.value.data is not None:
         return min(float(factor.value.data.min()), 1.0)
     symbols = symbols_of(dim.extent, dim.out)
-    extents, outs = np.asarray([upper_bound(dim.extent)]), np.asarray([lower_bound(dim.out)])
+    extent, out = upper_bound(dim.extent), lower_bound(dim.out)
     sizes = all_sizes(symbols) if len(symbols) == 1 else None
     if sizes is not None:
-        extents, outs = (_evaluate_extent(n, sizes) for n in (dim.extent, dim.out))
-    factors = np.maximum(outs - 0.5, 0.5) / np.maximum(extents, 1)
+        extent, out = (value_at(n, sizes) for n in (dim.extent, dim.out))
+    factors = np.maximum(np.subtract(out, 0.5), 0.5) / np.maximum(extent, 1)
     return min(float(factors.min()), 1.0)
-
-
-def _evaluate_extent(extent: SymInt, sizes: Mapping[str, np.ndarray]) -> np.ndarray:
-    return np.asarray(extent.at(sizes) if isinstance(extent, Extent) else extent)
 
 
 def _weight(distance: TensorExpr, mode: ResizeMode) -> TensorExpr:

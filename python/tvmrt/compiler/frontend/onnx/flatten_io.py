@@ -40,6 +40,7 @@ from .sequence_values import (
     StackedSequence,
     TensorList,
 )
+from .tensors import replace_nodes
 
 Sequences = Mapping[str, "int | None"]
 
@@ -73,21 +74,19 @@ def sequences_to_tensors(
         return model, bundles
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    graph = copy.graph
     inputs, nodes = [], []
     for info in model.graph.input:
-        made, maker, bundle = [info], None, None
-        if info.name in others:
-            made, maker, bundle = _flatten_input(info, sequences, dims)
+        if info.name not in others:
+            inputs.append(info)
+            continue
+        made, makers, bundle = _flatten_input(info, sequences, dims)
         inputs += made
-        nodes += maker or []
+        nodes += makers
         if bundle is not None:
             bundles[info.name] = bundle
-    del graph.input[:]
-    graph.input.extend(inputs)
-    body = list(graph.node)
-    del graph.node[:]
-    graph.node.extend([*nodes, *body])
+    del copy.graph.input[:]
+    copy.graph.input.extend(inputs)
+    replace_nodes(copy.graph.node, [*nodes, *model.graph.node])
     return copy, bundles
 
 

@@ -112,10 +112,6 @@ class Problems:
         self.texts.append(text)
         self.about_sizes |= {text} if about_sizes else set()
 
-    def leave_out_branch(self) -> None:
-        """Record that a branch was left out."""
-        self.is_partial = True
-
     def raise_error(self) -> None:
         """Raise UnsupportedError with all errors, if there are any; UnsupportedSizes if other sizes
         may avoid all of them."""

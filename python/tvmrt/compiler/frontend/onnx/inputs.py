@@ -24,6 +24,8 @@ from tvmrt.error import (
 )
 from tvmrt.option_syntax import Unquoted, option
 
+from .tensors import declared_dims
+
 
 def input_types(
     infos: Sequence[onnx.ValueInfoProto],
@@ -113,12 +115,8 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
     """Return the shapes that a graph declares of its tensors, propagated backwards, by name."""
     result: dict[str, tuple[int | Extent, ...]] = {}
     for info in (*proto.value_info, *proto.output):
-        tensor = info.type.tensor_type
-        declared = [
-            d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim
-        ]
-        known = all(isinstance(d, int) or d in dims for d in declared)
-        if info.type.HasField("tensor_type") and tensor.HasField("shape") and known:
+        declared = declared_dims(info)
+        if declared is not None and all(isinstance(d, int) or d in dims for d in declared):
             shape = [dims.extent_in_file(d) if isinstance(d, str) else d for d in declared]
             if None not in shape:
                 result[info.name] = tuple(shape)
@@ -186,20 +184,18 @@ def _extents(
     info: onnx.ValueInfoProto,
     given: Sequence[int | str] | None,
     dims: Dims,
-    others: Sequence[str] = (),
+    others: Sequence[str],
 ) -> tuple[int | Extent, ...]:
-    tensor = info.type.tensor_type
-    check_rank(tensor.shape.dim, f"input {info.name}")
-    fixed = tensor.HasField("shape")
-    declared = [
-        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-    ]
+    check_rank(info.type.tensor_type.shape.dim, f"input {info.name}")
+    declared = declared_dims(info)
+    if declared is not None:
+        declared = tuple("?" if d == "" else d for d in declared)
     if given is None:
-        if not fixed or any(isinstance(d, str) and d not in dims for d in declared):
-            raise _undeclared_dims_error(info.name, declared if fixed else None, dims, others)
+        if declared is None or any(isinstance(d, str) and d not in dims for d in declared):
+            raise _undeclared_dims_error(info.name, declared, dims, others)
         given = declared
     given = tuple(d if isinstance(d, str) else int(d) for d in given)
-    if fixed and len(given) != len(declared):
+    if declared is not None and len(given) != len(declared):
         raise ValueError(
             f"{option('shapes', {info.name: given})} does not fit input {info.name} of shape "
             f"[{', '.join(map(str, declared))}]"

@@ -18,6 +18,8 @@ from tvmrt.compiler.ir.limits import check_table
 from tvmrt.compiler.operator_key import operator_name
 from tvmrt.error import UnsupportedError
 
+from .operator_schemas import attribute_value
+
 _CASTS = {
     "TO_FLOAT": TensorProto.FLOAT,
     "TO_INT64": TensorProto.INT64,
@@ -61,37 +63,27 @@ def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bund
     row_type = "object" if texts else helper.tensor_dtype_to_np_dtype(kind).name
     zero = "0" if any(operator_name(node) == "ai.onnx.ml::CastMap" for node in readers) else ""
     for node in readers:
-        to = _CASTS[_text(_attribute(node, "cast_to", "TO_FLOAT"))]
+        to = _CASTS[_attributes(node).get("cast_to", "TO_FLOAT")]
         to = kind if operator_name(node) == "ai.onnx.ml::DictVectorizer" else to
         node.CopyFrom(helper.make_node("Cast", [name], list(node.output), node.name, to=to))
     return Bundle((name,), False, keys=keys, row_type=row_type, lacking=zero if texts else 0)
 
 
-def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    matches = [each for each in node.attribute if each.name == name]
-    return helper.get_attribute_value(matches[0]) if matches else default
-
-
-def _text(value: bytes | int | str) -> int | str:
-    return value.decode() if isinstance(value, bytes) else value
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {attribute.name: attribute_value(attribute) for attribute in node.attribute}
 
 
 def _keys(name: str, node: onnx.NodeProto) -> tuple[int | str, ...]:
     """Return the keys whose values a node reads."""
-    if operator_name(node) == "ai.onnx.ml::DictVectorizer":
-        words = _attribute(node, "string_vocabulary", []) or _attribute(
-            node, "int64_vocabulary", []
-        )
-        return tuple(_text(word) for word in words)
-    if (
-        operator_name(node) != "ai.onnx.ml::CastMap"
-        or _text(_attribute(node, "map_form", "DENSE")) != "SPARSE"
-    ):
+    given, operator = _attributes(node), operator_name(node)
+    if operator == "ai.onnx.ml::DictVectorizer":
+        return tuple(given.get("string_vocabulary") or given.get("int64_vocabulary", ()))
+    if operator != "ai.onnx.ml::CastMap" or given.get("map_form", "DENSE") != "SPARSE":
         raise UnsupportedError(
             f"input {name} is a map, and {node.op_type} ({node.name or 'without a name'}) reads "
             "an unknown number of its values; only values of known keys are supported: "
             "DictVectorizer, or CastMap with map_form SPARSE"
         )
-    length = _attribute(node, "max_map", 1)
+    length = given.get("max_map", 1)
     check_table(length, f"the map {name}")
     return tuple(range(length))

@@ -26,7 +26,7 @@ from .external_data import (
     read_without_weights,
     refuse_external_data,
 )
-from .tensors import detach_data, graphs, nodes
+from .tensors import declared_dims, detach_data, graphs, nodes
 
 OLDEST_OPSET = 1  # older than MIN_OPSET: models are upgraded to MIN_OPSET first
 MIN_OPSET = 7  # the oldest one that the importers read
@@ -127,8 +127,7 @@ def data_files(path: str | os.PathLike) -> list[str]:
 
     Raises the same errors as ``load_model``.
     """
-    model = onnx.ModelProto()
-    model.ParseFromString(Path(path).read_bytes())
+    model = onnx.ModelProto.FromString(Path(path).read_bytes())
     entries = (entry for tensor in external_tensors(model) for entry in tensor.external_data)
     return sorted({entry.value for entry in entries if entry.key == "location"})
 
@@ -143,21 +142,11 @@ def default_inputs(
     """
     model = source
     if not isinstance(model, onnx.ModelProto):
-        model = onnx.ModelProto()
-        model.ParseFromString(Path(source).read_bytes())
+        model = onnx.ModelProto.FromString(Path(source).read_bytes())
     graph = model.graph
     weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
     names = {tensor.name for tensor in weights}
-    return {
-        info.name: tuple(
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param
-            for dim in info.type.tensor_type.shape.dim
-        )
-        if info.type.tensor_type.HasField("shape")
-        else None
-        for info in graph.input
-        if info.name in names
-    }
+    return {info.name: declared_dims(info) for info in graph.input if info.name in names}
 
 
 def licence(model: onnx.ModelProto) -> str:

@@ -91,9 +91,7 @@ def instance_normalization(ctx: NodeContext) -> Value:
     if x.dtype.name == "float32" and x.shape[1] != 0:
         return ctx.emit("group_norm", [x, scale, shift], groups=x.shape[1], epsilon=epsilon)
     y, _, _ = standardize(ctx, x, range(2, rank), epsilon)
-    return affine(
-        ctx, y, reshape_to_channels(ctx, scale, rank), reshape_to_channels(ctx, shift, rank)
-    )
+    return _affine_by_channel(ctx, y, scale, shift)
 
 
 @onnx_op("GroupNormalization")
@@ -111,10 +109,11 @@ def group_normalization(ctx: NodeContext) -> Value:
         return ctx.emit("group_norm", [x, scale, shift], groups=groups, epsilon=epsilon)
     grouped = ctx.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
     y, _, _ = standardize(ctx, grouped, range(2, rank + 1), epsilon)
-    y = ctx.reshape(y, x.shape)
-    return affine(
-        ctx, y, reshape_to_channels(ctx, scale, rank), reshape_to_channels(ctx, shift, rank)
-    )
+    return _affine_by_channel(ctx, ctx.reshape(y, x.shape), scale, shift)
+
+
+def _affine_by_channel(ctx: NodeContext, y: Value, scale: Value, shift: Value) -> Value:
+    return affine(ctx, y, *(reshape_to_channels(ctx, v, len(y.shape)) for v in (scale, shift)))
 
 
 def _repeat_elements(ctx: NodeContext, row: Value, count: int) -> Value:

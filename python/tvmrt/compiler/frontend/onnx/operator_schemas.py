@@ -39,11 +39,14 @@ def default_attributes(op: str, opset: int, domain: str) -> dict[str, Any]:
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:
-    """Return the value of an attribute, text as str."""
+    """Return the value of an attribute, text as str, several values as a list."""
     value = helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return list(value) if attribute.type == onnx.AttributeProto.INTS else value
+    if attribute.type == onnx.AttributeProto.STRINGS:
+        return [text.decode("utf-8", "replace") for text in value]
+    is_list = attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
+    return list(value) if is_list else value
 
 
 def formal_parameter(rules: Sequence, index: int) -> defs.OpSchema.FormalParameter | None:

@@ -109,14 +109,10 @@ def _reduce_image(ctx: NodeContext, op: str, x: Value) -> Value:
     return ctx.emit(op, [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
 
 
-@onnx_op("GlobalAveragePool")
-def global_average_pool(ctx: NodeContext) -> Value:
-    return _reduce_image(ctx, "reduce_mean", ctx.required(0))
-
-
-@onnx_op("GlobalMaxPool")
-def global_max_pool(ctx: NodeContext) -> Value:
-    return _reduce_image(ctx, "reduce_max", ctx.required(0))
+@onnx_op("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(ctx: NodeContext) -> Value:
+    op = "reduce_max" if ctx.op == "GlobalMaxPool" else "reduce_mean"
+    return _reduce_image(ctx, op, ctx.required(0))
 
 
 @onnx_op("GlobalLpPool")

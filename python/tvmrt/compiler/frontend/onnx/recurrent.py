@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.recurrent import ACTIVATIONS
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
@@ -28,24 +27,12 @@ _ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Cell:
-    op: str
-    gates: int
-    activations: tuple[str, ...]
+LSTM = "lstm"
 
 
-LSTM = _Cell("lstm", 4, ("Sigmoid", "Tanh", "Tanh"))
-_CELLS = {
-    "LSTM": LSTM,
-    "GRU": _Cell("gru", 3, ("Sigmoid", "Tanh")),
-    "RNN": _Cell("rnn", 1, ("Tanh",)),
-}
-
-
-@onnx_op(*_CELLS)
+@onnx_op("LSTM", "GRU", "RNN")
 def recurrent(ctx: NodeContext) -> list[Value | None]:
-    cell = _CELLS[ctx.op]
+    cell = ctx.op.lower()
     direction = ctx.attr("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
     batch_first = bool(ctx.attr("layout", 0))
@@ -86,9 +73,10 @@ def sequence_lengths(ctx: NodeContext, steps: int) -> Value | None:
     return ctx.cast(lengths, "int32")
 
 
-def parse_activations(ctx: NodeContext, cell: _Cell, directions: int) -> list[tuple]:
-    """Return a (name, alpha, beta) for each function of the cell, per direction."""
-    names = ctx.attr("activations") or list(cell.activations) * directions
+def parse_activations(ctx: NodeContext, cell: str, directions: int) -> list[tuple]:
+    """Return a (name, alpha, beta) for each function of the cell, per direction; ``cell``: the
+    operator of the IR."""
+    names = ctx.attr("activations") or ACTIVATIONS[cell] * directions
     alphas = list(ctx.attr("activation_alpha", []))
     betas = list(ctx.attr("activation_beta", []))
     rows = []
@@ -102,7 +90,7 @@ def parse_activations(ctx: NodeContext, cell: _Cell, directions: int) -> list[tu
         if beta is not None and betas:
             beta = betas.pop(0)
         rows.append((key, alpha, beta))
-    count = len(cell.activations)
+    count = len(ACTIVATIONS[cell])
     if len(rows) != count * directions:
         raise ValueError(f"{len(rows)} activations; {count} for each direction expected")
     return [tuple(rows[d * count : (d + 1) * count]) for d in range(directions)]
@@ -111,7 +99,7 @@ def parse_activations(ctx: NodeContext, cell: _Cell, directions: int) -> list[tu
 class _Direction:
     """One direction of a recurrent node: its slices of the weights and states."""
 
-    def __init__(self, ctx: NodeContext, cell: _Cell, d: int, batch_first, x, lengths) -> None:
+    def __init__(self, ctx: NodeContext, cell: str, d: int, batch_first, x, lengths) -> None:
         self.ctx = ctx
         self.cell = cell
         self.d = d
@@ -131,7 +119,7 @@ class _Direction:
         return None if state is None or _is_zero(state) else state
 
     def emit(self, reverse: bool, functions: tuple) -> list[Value]:
-        ctx, op = self.ctx, self.cell.op
+        ctx, op = self.ctx, self.cell
         before_reset = bool(ctx.attr("linear_before_reset", 0))
         bias, recurrent_bias = self._biases(before_reset)
         input_projection = ctx.emit("matmul", [self.x, ctx.transpose(self.w, (1, 0))])
@@ -159,7 +147,7 @@ class _Direction:
         biases = self._slice_direction(3)
         if biases is None:
             return None, None
-        ctx, size = self.ctx, self.cell.gates * self.hidden
+        ctx, size = self.ctx, self.r.shape[0]
         of_input, of_state = (ctx.slice_axis(biases, 0, k * size, size) for k in (0, 1))
         if not before_reset:
             return ctx.emit("add", [of_input, of_state]), None

@@ -137,20 +137,10 @@ def _resize_dynamic(ctx: NodeContext, x: Value, axes: list[int], mode: ResizeMod
     dims = [
         ResizeAxis(a, n, m, scale, region)
         for a, n, m, scale, region in zip(
-            axes, before, after, found, _dynamic_regions(ctx, len(axes))
+            axes, before, after, found, _regions(ctx, mode, len(axes))
         )
     ]
     return dynamic_resize.resize_axes(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
-
-
-def _dynamic_regions(ctx: NodeContext, count: int) -> list[CropRegion]:
-    region = ctx.input(1)
-    if region is None or region.type.size != 2 * count:
-        return [CropRegion()] * count
-    if region.data is not None:
-        return _as_fractions(region.data)
-    ends = TensorExpr(ctx, ctx.cast(region, "float32"))
-    return [CropRegion(ends.at(i), ends.at(i + count)) for i in range(count)]
 
 
 @onnx_op("Upsample")
@@ -241,19 +231,19 @@ def _regions(ctx: NodeContext, mode: ResizeMode, count: int) -> list[CropRegion]
     """Return the region of interest of each axis, in units of its extent."""
     if mode.coordinates != "tf_crop_and_resize":
         return [CropRegion()] * count
-    region = ctx.constant_operand(1, "the region of interest")
-    if region is None or region.size == 0:
+    region = ctx.input(1)
+    if region is None or region.type.size == 0:
         return [CropRegion()] * count
-    if region.size != 2 * count:
-        raise ValueError(f"the region of interest has {region.size} numbers, not {2 * count}")
-    return _as_fractions(region)
-
-
-def _as_fractions(region: np.ndarray) -> list[CropRegion]:
-    if not np.isfinite(region).all():
-        raise ValueError(f"the region of interest {region.reshape(-1).tolist()} is not finite")
-    ends = [Fraction(float(each)) for each in region.reshape(-1)]
-    return [CropRegion(*pair) for pair in zip(ends[: len(ends) // 2], ends[len(ends) // 2 :])]
+    if region.type.size != 2 * count:
+        raise ValueError(f"the region of interest has {region.type.size} numbers, not {2 * count}")
+    if region.data is None:
+        places = TensorExpr(ctx, ctx.cast(region, "float32"))
+        return [CropRegion(places.at(i), places.at(i + count)) for i in range(count)]
+    numbers = region.data.reshape(-1).tolist()
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"the region of interest {numbers} is not finite")
+    ends = [Fraction(each) for each in numbers]
+    return [CropRegion(*pair) for pair in zip(ends[:count], ends[count:])]
 
 
 def resize_axes(

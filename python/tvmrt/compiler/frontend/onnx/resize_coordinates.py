@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-from typing import Union
+from typing import NamedTuple, Union
 
 from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 
@@ -195,10 +195,8 @@ def _exact_coordinates(
     at = TensorExpr(ctx, ctx.cast(ctx.iota(dim.out), dtype))
     count, extent = at.like(dim.out), at.like(dim.extent)
     if mode.coordinates in _BY_SCALE:
-        # one element of the result spans `across / size` elements of the input
-        size, across = (_as_dtype(ctx, n, dtype) for n in sizes)
-        numerator, divisor = _BY_SCALE[mode.coordinates](at, count, extent, size, across)
-        return ExactCoordinates(numerator, divisor)
+        scale = (_as_dtype(ctx, n, dtype) for n in sizes)
+        return ExactCoordinates(*_BY_SCALE[mode.coordinates](_Sizes(at, count, extent, *scale)))
     steps = (count - 1).maximum(1)  # a single element has coordinate 0
     numerator = (steps * first + at * (last - first)) * (extent - 1)
     if not by_region:
@@ -219,45 +217,37 @@ def _max_intermediate(dim: ResizeAxis, sizes: tuple, end: int) -> int:
     return 4 * max(by_scale, 2 * out * extent * end)
 
 
-# Numerators and divisors of coordinates: one result element spans `across / size` input ones.
+class _Sizes(NamedTuple):
+    """Indices of the result's elements, their number, the input's, and the scale ``size / across``:
+    one element of the result spans ``across / size`` elements of the input."""
+
+    at: TensorExpr
+    count: TensorExpr
+    extent: TensorExpr
+    size: TensorExpr
+    across: TensorExpr
 
 
-def _asymmetric(
-    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
-) -> tuple[TensorExpr, TensorExpr]:
-    return at * across, size
+def _half_pixel(s: _Sizes) -> tuple[TensorExpr, TensorExpr]:
+    return (s.at * 2 + 1) * s.across - s.size, s.size * 2
 
 
-def _half_pixel(
-    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
-) -> tuple[TensorExpr, TensorExpr]:
-    return (at * 2 + 1) * across - size, size * 2
+def _pytorch_half_pixel(s: _Sizes) -> tuple[TensorExpr, TensorExpr]:
+    middle, divisor = _half_pixel(s)
+    return (s.count <= 1).where(s.at, middle), divisor
 
 
-def _pytorch_half_pixel(
-    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
-) -> tuple[TensorExpr, TensorExpr]:
-    middle, divisor = _half_pixel(at, count, extent, size, across)
-    return (count <= 1).where(at, middle), divisor
+def _half_pixel_symmetric(s: _Sizes) -> tuple[TensorExpr, TensorExpr]:
+    steps = s.across * (s.at * 2 + 1 - s.count)
+    return s.extent * s.size + steps - s.size, s.size * 2
 
 
-def _half_pixel_for_nn(
-    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
-) -> tuple[TensorExpr, TensorExpr]:
-    return (at * 2 + 1) * across, size * 2
-
-
-def _half_pixel_symmetric(
-    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
-) -> tuple[TensorExpr, TensorExpr]:
-    return extent * size + across * (at * 2 + 1 - count) - size, size * 2
-
-
-_BY_SCALE = {
-    "asymmetric": _asymmetric,
+# Numerators and divisors of coordinates.
+_BY_SCALE: dict[str, Callable[[_Sizes], tuple[TensorExpr, TensorExpr]]] = {
+    "asymmetric": lambda s: (s.at * s.across, s.size),
     "half_pixel": _half_pixel,
     "pytorch_half_pixel": _pytorch_half_pixel,
-    "tf_half_pixel_for_nn": _half_pixel_for_nn,
+    "tf_half_pixel_for_nn": lambda s: ((s.at * 2 + 1) * s.across, s.size * 2),
     "half_pixel_symmetric": _half_pixel_symmetric,
 }
 _COORDINATES = (*_BY_SCALE, "align_corners", "tf_crop_and_resize")

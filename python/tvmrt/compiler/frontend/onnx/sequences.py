@@ -82,7 +82,7 @@ def stack_elements(ctx: NodeContext, sequence: OnnxValue) -> Value | None:
         return None
     if len({v.type for v in sequence.values if isinstance(v, Value)}) != 1:
         raise UnsupportedError("the elements of the sequence have different types")
-    return ctx.emit("concat", [insert_axis(ctx, v, 0) for v in sequence.values], axis=0)
+    return ctx.emit("concat", [ctx.unsqueeze(v, 0) for v in sequence.values], axis=0)
 
 
 def extend_sequence(
@@ -125,7 +125,7 @@ def insert(ctx: NodeContext) -> list:
         return [AppendedSequence([*sequence.values, more])]
     if isinstance(sequence, StackedSequence) and ctx.input(2) is None:
         if sequence.value.shape[1:] == more.shape:
-            return [extend_sequence(ctx, sequence, insert_axis(ctx, more, 0))]
+            return [extend_sequence(ctx, sequence, ctx.unsqueeze(more, 0))]
     if isinstance(sequence, (StackedSequence, PackedSequence)):
         packed = _packed(ctx, sequence, more)
         at, start = _elements_before(ctx, packed, 2, packed.sizes.shape[0] + 1)
@@ -217,12 +217,6 @@ def _joined(x: Value, more: Value, axis: int, start: TensorExpr) -> Value:
     return ctx.emit("gather", [ctx.concat([x, more], axis), places.value], axis=axis)
 
 
-def insert_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
-    """Insert a new axis of extent 1."""
-    axis = normalize_axis(axis, len(value.shape) + 1)
-    return ctx.unsqueeze(value, axis)
-
-
 def stack_iterations(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
     """Stack the results of all loop iterations along a new axis."""
     if not values:
@@ -230,7 +224,7 @@ def stack_iterations(ctx: NodeContext, values: Sequence[Value | None], axis: int
     if any(v is None for v in values):
         return None
     axis = normalize_axis(axis, len(values[0].shape) + 1)
-    return ctx.concat([insert_axis(ctx, v, axis) for v in values], axis)
+    return ctx.concat([ctx.unsqueeze(v, axis) for v in values], axis)
 
 
 def move_axis(ctx: NodeContext, value: Value, start: int, end: int) -> Value:
@@ -254,10 +248,9 @@ def concatenate(ctx: NodeContext) -> Value:
     values = (sequence if is_dynamic else known_sequence(ctx)).values
     if not values:
         raise UnsupportedError("the shape of the concatenation of an empty sequence is unknown")
-    if ctx.attr("new_axis", 0):
-        values = [insert_axis(ctx, v, axis) for v in values]
-    axis = normalize_axis(axis, len(values[0].shape))
-    return ctx.concat(values, axis)
+    is_new = bool(ctx.attr("new_axis", 0))
+    axis = normalize_axis(axis, len(values[0].shape) + is_new)
+    return ctx.concat([ctx.unsqueeze(v, axis) for v in values] if is_new else values, axis)
 
 
 def _concat_stacked(ctx: NodeContext, value: Value, axis: int, new: bool) -> Value:

@@ -216,8 +216,7 @@ def _static_reshape(ctx: NodeContext) -> Value:
         return ctx.reshape(x, requested)
     if not are_equal(prod(requested), x.type.size):
         raise ValueError(f"{x.type} does not reshape to {requested}")
-    whole = ctx.const(np.asarray(True))
-    return ctx.emit("choice", [whole, x, x], shape=tuple(shape))
+    return ctx.with_shape(x, shape)
 
 
 def _match_symbols(x: Value, requested: Sequence[SymInt]) -> list[SymInt]:

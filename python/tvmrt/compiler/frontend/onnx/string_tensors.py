@@ -89,11 +89,6 @@ def to_handles(builder: Builder, value: Value) -> Value:
     return builder.emit("gather", [table, value], value.name, axis=0)
 
 
-def unify_strings(builder: Builder, a: Value, b: Value) -> tuple[Value, Value]:
-    """Convert two values, one of which is selected at run time, to strings if one is a string."""
-    return to_handles(builder, a), to_handles(builder, b)
-
-
 def prepare_inputs(
     state: ImportState, node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]
 ) -> list[Value | None]:

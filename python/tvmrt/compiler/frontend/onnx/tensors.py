@@ -65,6 +65,15 @@ def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         yield from graph.node
 
 
+def declared_dims(info: onnx.ValueInfoProto) -> tuple[int | str, ...] | None:
+    """Return the declared shape of a tensor: numbers, and the names of open extents, which may be
+    ""; None without a shape."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim)
+
+
 def replace_nodes(
     node_list: MutableSequence[onnx.NodeProto], replacement: Iterable[onnx.NodeProto]
 ) -> None:

@@ -8,6 +8,7 @@ each operator that changed; all others are the same in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -186,11 +187,6 @@ def _unsqueeze_second_operand(upgrade: _Upgrade, node: onnx.NodeProto, axis: int
     return [wide, node]
 
 
-def _align_slopes(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
-    """Align the slopes of PRelu with the channels, axis 1."""
-    return _unsqueeze_second_operand(upgrade, node, 1)
-
-
 def _cast(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     to = _attributes(node)["to"]
     if isinstance(to, bytes):
@@ -279,7 +275,7 @@ _UPGRADES: dict[str, Callable[[_Upgrade, onnx.NodeProto], _Nodes]] = {
     "Concat": _concat,
     "Dropout": _drop_attributes("is_test"),
     "Gemm": _drop_attributes("broadcast"),
-    "PRelu": _align_slopes,
+    "PRelu": partial(_unsqueeze_second_operand, axis=1),  # slopes lie along the channels
     "Pad": _pad,
     "Reshape": _reshape,
     "Split": _split,

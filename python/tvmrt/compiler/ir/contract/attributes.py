@@ -106,8 +106,7 @@ class Attribute:
             noun = f"{'' if count is None else f'{count} '}{noun}"
         if self.kind == "dtype":
             return f"{noun}{f' of {self._qualifier}' if self._qualifier else ''}"
-        bounds = self._bounds()
-        return f"{noun}{bounds}"
+        return f"{noun}{self._bounds()}"
 
     def _count(self, bindings: Mapping[str, Any]) -> int | None:
         if self.like is not None:
@@ -141,25 +140,23 @@ class Attribute:
         return f", one for each axis of {self.like} = {values} by {origin[self.like]}"
 
 
+def _is_integer(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, _INTEGERS) and not isinstance(value, bool) and low <= value <= high
+
+
 def _is_int(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    if not isinstance(value, _INTEGERS) or isinstance(value, bool):
-        return False
-    if self.of is not None:
-        low, high = _range_of(bindings[self.of])
-        return low <= value <= high
-    return self.low <= value <= self.high
+    ends = (self.low, self.high) if self.of is None else _range_of(bindings[self.of])
+    return _is_integer(value, *ends)
+
+
+def _is_list(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
+    count = self._count(bindings)
+    return isinstance(value, (list, tuple)) and (count is None or len(value) == count)
 
 
 def _is_ints(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    if not isinstance(value, (list, tuple)):
-        return False
-    count = self._count(bindings)
-    if count is not None and len(value) != count:
-        return False
-    low, high = self.low, self.high
-    return all(
-        isinstance(n, _INTEGERS) and not isinstance(n, bool) and low <= n <= high for n in value
-    )
+    is_list = _is_list(self, value, bindings)
+    return is_list and all(_is_integer(n, self.low, self.high) for n in value)
 
 
 def _is_float(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
@@ -171,26 +168,15 @@ def _is_float(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
 
 
 def _is_floats(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    if not isinstance(value, (list, tuple)):
-        return False
-    count = self._count(bindings)
-    return (count is None or len(value) == count) and all(isinstance(n, _NUMBERS) for n in value)
+    return _is_list(self, value, bindings) and all(isinstance(n, _NUMBERS) for n in value)
 
 
 def _is_bool(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     return isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1))
 
 
-def _is_text(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    return isinstance(value, str)
-
-
 def _is_choice(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
     return isinstance(value, str) and value in self.choices
-
-
-def _is_dtype(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    return isinstance(value, str) and value in self.dtypes and value in DTYPES
 
 
 def _rank_of(target: Any) -> int:
@@ -199,24 +185,20 @@ def _rank_of(target: Any) -> int:
 
 
 def _is_axis(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    rank = _rank_of(bindings[self.of])
-    return isinstance(value, _INTEGERS) and not isinstance(value, bool) and 0 <= value < rank
+    return _is_integer(value, 0, _rank_of(bindings[self.of]) - 1)
+
+
+def _are_axes(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
+    return isinstance(value, (list, tuple)) and all(_is_axis(self, a, bindings) for a in value)
 
 
 def _is_axes(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, bindings) for a in value):
-        return False
-    return all(a < b for a, b in zip(value, value[1:]))
+    return _are_axes(self, value, bindings) and all(a < b for a, b in zip(value, value[1:]))
 
 
 def _is_order(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, bindings) for a in value):
-        return False
-    return len(value) == len(set(value)) == _rank_of(bindings[self.of])
-
-
-def _is_object(self: Attribute, value: Any, bindings: Mapping[str, Any]) -> bool:
-    return value is not None
+    is_permutation = _are_axes(self, value, bindings) and len(value) == len(set(value))
+    return is_permutation and len(value) == _rank_of(bindings[self.of])
 
 
 _KINDS: dict[str, Callable[[Attribute, Any, Mapping[str, Any]], bool]] = {
@@ -225,12 +207,12 @@ _KINDS: dict[str, Callable[[Attribute, Any, Mapping[str, Any]], bool]] = {
     "float": _is_float,
     "floats": _is_floats,
     "bool": _is_bool,
-    "text": _is_text,
-    "dtype": _is_dtype,
+    "text": lambda self, value, _: isinstance(value, str),
+    "dtype": lambda self, value, _: isinstance(value, str) and value in self.dtypes & {*DTYPES},
     "axis": _is_axis,
     "axes": _is_axes,
     "order": _is_order,
-    "object": _is_object,
+    "object": lambda self, value, _: value is not None,
 }
 _NOUNS = {
     "int": "an integer",

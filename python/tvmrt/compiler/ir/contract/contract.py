@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..sizes import Extent, extent_text
 from ..tensor_type import TensorType
 from .attributes import Attribute
 from .element_types import Elements, ResultElements
 from .extent_formula import ContractError, size_problem
-from .rules import Rule
+from .rules import Rule, value_text
 from .shapes import Shape
 
 _OPERAND = re.compile(
@@ -73,7 +72,7 @@ class Operand:
         element, values = self.elements.expected(bindings), self.shape.values_text(bindings)
         names = [letter, *sorted(self.shape.names)] if letter else sorted(self.shape.names)
         reasons = ", ".join(
-            f"{name} = {_value_text(bindings[name])} by {origin[name]}"
+            f"{name} = {value_text(bindings[name])} by {origin[name]}"
             for name in names
             if name in origin and bindings.get(name) is not None
         )
@@ -81,12 +80,6 @@ class Operand:
         return ContractError(
             f"{message}{f' = {values}' if values else ''}{f' ({reasons})' if reasons else ''}"
         )
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return str(list(value))
-    return extent_text(value) if isinstance(value, Extent) else str(value)
 
 
 def _lines(text: str) -> list[str]:

@@ -51,8 +51,6 @@ def members(text: str) -> frozenset[str]:
 class Elements:
     """Element types of an operand: ``float32``, ``byte|bool``, ``E=float``, or a bound ``E``."""
 
-    __slots__ = ("allowed", "letter", "text")
-
     def __init__(self, text: str) -> None:
         letter, equals, family = text.rpartition("=")
         if not equals and text[:1].isupper():
@@ -91,8 +89,6 @@ class Elements:
 
 class ResultElements(Elements):
     """Element type of a result, which may be the name of an attribute."""
-
-    __slots__ = ()
 
     def __init__(self, text: str, attributes: frozenset[str]) -> None:
         super().__init__(text if text[:1].isupper() or text not in attributes else "any")

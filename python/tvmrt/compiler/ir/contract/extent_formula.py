@@ -33,8 +33,6 @@ class Formula:
     Raises ValueError when the text is not a formula.
     """
 
-    __slots__ = ("_codes", "names", "text")
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.names: set[str] = set()

@@ -42,7 +42,7 @@ class Rule:
             bindings[self.name] = result
         elif not result:
             values = (
-                f"{n} = {_value_text(v)}" for n, v in zip(self.reads, arguments) if v is not None
+                f"{n} = {value_text(v)}" for n, v in zip(self.reads, arguments) if v is not None
             )
             raise ContractError(f"expected that {self.words}; found {', '.join(values)}")
 
@@ -69,11 +69,12 @@ def _names(function: Callable[..., Any], reads: str | None) -> tuple[str, ...]:
     return tuple(reads.split() if reads else inspect.signature(function).parameters)
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a value of a contract's name for errors."""
     if isinstance(value, np.ndarray):
         if value.size <= 8:
             return str(value.tolist())
         return f"elements from {value.min()} to {value.max()}"
     if isinstance(value, (tuple, list)):
-        return f"[{', '.join(map(_value_text, value))}]"
+        return f"[{', '.join(map(value_text, value))}]"
     return extent_text(value) if isinstance(value, Extent) else str(value)

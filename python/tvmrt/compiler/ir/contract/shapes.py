@@ -17,8 +17,6 @@ _VARIADIC = re.compile(r"\*([A-Za-z_0-9]*)(?:\{(?:(\d+)\.\.(\d*)|([A-Z][A-Z0-9]*
 class VariadicAxes:
     """Variadic part of a shape, ``*S{1..3}``: any number of axes within limits, named or not."""
 
-    __slots__ = ("like", "max_count", "min_count", "name", "text")
-
     def __init__(self, match: re.Match) -> None:
         self.text = match[0]
         self.name = match[1] or None
@@ -45,18 +43,6 @@ class Shape:
 
     Raises ValueError when it cannot be read.
     """
-
-    __slots__ = (
-        "_bare",
-        "_formulas",
-        "_head",
-        "_words",
-        "fixed",
-        "names",
-        "symbols",
-        "text",
-        "variadic",
-    )
 
     def __init__(self, text: str) -> None:
         self.text = text
