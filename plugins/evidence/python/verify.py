@@ -159,20 +159,18 @@ def _recorded(folder: Path, about: Any, vector: int, kind: str = "output") -> li
 def _read_dump(about: Mapping[str, Any], dump: bytes) -> Iterator[list[np.ndarray]]:
     """Yield the tensors of each vector; after them the dump has the outputs of the whole run. A
     program that ended early has written no more."""
-    at = 0
+    at, rows = 0, about["tensors"]
+    whole = [row for row in rows if row["output"] >= 0]
     for _ in about["allowed"]:
         arrays = []
-        whole = [row for row in about["tensors"] if row["output"] >= 0]
-        for number, row in enumerate([*about["tensors"], *whole]):
+        for row in [*rows, *whole]:
             dtype = DTYPES[row["dtype"]].numpy
             count = int(np.prod(row["shape"], dtype=np.int64))
             if at + count * dtype.itemsize > len(dump):
                 return
-            array = np.frombuffer(dump, dtype, count, at).reshape(row["shape"])
-            at += array.nbytes
-            if number < len(about["tensors"]):
-                arrays.append(array)
-        yield arrays
+            arrays.append(np.frombuffer(dump, dtype, count, at).reshape(row["shape"]))
+            at += arrays[-1].nbytes
+        yield arrays[: len(rows)]
 
 
 def _by_nodes(

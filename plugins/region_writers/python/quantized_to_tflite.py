@@ -15,11 +15,11 @@ import numpy as np
 from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES, operands, scales_of, zeros_of
 from tvmrt.plugins.region_writers.tflite_windows import (
     convolution,
+    dilated,
     images,
     pad_input,
     pool,
     pool_source,
-    strides,
 )
 from tvmrt.plugins.region_writers.tflite_writer import (
     SHIFT,
@@ -232,8 +232,7 @@ def _qavg_pool(w: TfliteWriter, node: Mapping) -> None:
         ones = np.ones((1, *window, channels), np.int8)
         scale = np.full(channels, 1 / np.prod(window), np.float32)
         parts = _parts(w, x, _LayerWeights(ones, scale, np.zeros(channels, np.int32)), 3)
-        fields = {**strides(w, attrs), "depthMultiplier": 1}
-        fields |= {"dilationHFactor": 1, "dilationWFactor": 1}
+        fields = {**dilated(w, attrs), "depthMultiplier": 1}
         options = "DepthwiseConv2DOptions"
         _add_bounded(w, node, "DEPTHWISE_CONV_2D", [source, *parts], True, options, **fields)
 

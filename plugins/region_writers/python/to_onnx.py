@@ -47,16 +47,10 @@ def _conv_transpose(w: Writer, node: Mapping, inputs: list[str], output: str) ->
     end, a larger one becomes output_padding."""
     attrs = node["attrs"]
     x, kernel = w.shape(node["inputs"][0])[2:], w.shape(node["inputs"][1])[2:]
+    given = (attrs[name] for name in ("strides", "dilations", "pads_before", "out_spatial"))
     after = [
         (n - 1) * stride + (k - 1) * dilation + 1 - before - out
-        for n, k, stride, dilation, before, out in zip(
-            x,
-            kernel,
-            attrs["strides"],
-            attrs["dilations"],
-            attrs["pads_before"],
-            attrs["out_spatial"],
-        )
+        for n, k, stride, dilation, before, out in zip(x, kernel, *given)
     ]
     if any(-n >= stride for n, stride in zip(after, attrs["strides"])):
         raise UnsupportedError(f"{node['name']}: its result exceeds the windows by a stride")

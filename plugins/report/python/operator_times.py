@@ -116,20 +116,11 @@ def _matmul_network(precision: str) -> Any:
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
-    constants, kind, op, names = (
-        {"w": np.ones((SIZE, SIZE), np.float32)},
-        "FLOAT",
-        "MatMul",
-        ["x", "w"],
-    )
+    constants: dict[str, Any] = {"w": np.ones((SIZE, SIZE), np.float32)}
+    kind, op, names = "FLOAT", "MatMul", ["x", "w"]
     if precision == "int8":
-        zero = np.uint8(128)
-        constants = {
-            "w": np.ones((SIZE, SIZE), np.int8),
-            "s": np.float32(1),
-            "z": zero,
-            "o": np.int8(0),
-        }
+        ones = np.ones((SIZE, SIZE), np.int8)
+        constants = {"w": ones, "s": np.float32(1), "z": np.uint8(128), "o": np.int8(0)}
         kind, op, names = "UINT8", "QLinearMatMul", ["x", "s", "z", "w", "s", "o", "s", "z"]
     ends = [
         helper.make_tensor_value_info(name, getattr(TensorProto, kind), [SIZE, SIZE])

@@ -8,11 +8,7 @@
 
 #include "errors.h"
 #include "sdk/base.h"
-
-enum {
-  ARRAY_ALIGN_BYTES = 64, /* of an NDArray's memory */
-  MAX_NDIM = 64,          /* the runtime's maximum */
-};
+#include "sdk/tensors.h"
 
 /* ---- element types ---- */
 
@@ -79,8 +75,9 @@ int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
 
 /* Tensors come from any library, and the number is used as a size below. */
 static int check_ndim(const DLTensor* tensor) {
-  if (tensor->ndim >= 0 && tensor->ndim <= MAX_NDIM) return 0;
-  return tvmrt__fail_value("a tensor has %d dimensions, expected 0 to %d", tensor->ndim, MAX_NDIM);
+  if (tensor->ndim >= 0 && tensor->ndim <= TVMRT_MAX_NDIM) return 0;
+  return tvmrt__fail_value("a tensor has %d dimensions, expected 0 to %d", tensor->ndim,
+                           TVMRT_MAX_NDIM);
 }
 
 /* A Tensor over borrowed memory, valid for the duration of a call. */
@@ -188,7 +185,7 @@ static int check_classic(const DLTensor* tensor, DLDataType* dtype) {
 /* Classic functions load whole vectors and rely on an NDArray's alignment; other tensors are passed
  * as views. */
 static int is_aligned(const DLTensor* tensor) {
-  return ((uintptr_t)tensor->data + tensor->byte_offset) % ARRAY_ALIGN_BYTES == 0;
+  return ((uintptr_t)tensor->data + tensor->byte_offset) % TVMRT_FOREIGN_ALIGN_BYTES == 0;
 }
 
 /* Returns 0 with *out NULL if only a view is possible. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from .code import NodeCode, c_type, prints
 
@@ -14,8 +14,7 @@ def window(
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Loop over a window. Places outside of x run the statement ``inside``."""
     a, shape = code.attrs, code.node.inputs[0].shape[2:]
-    with ExitStack() as stack:
-        taps = [stack.enter_context(code.loop(f"k{d}", k)) for d, k in enumerate(kernel)]
+    with code.loops(kernel, "k") as taps:
         sources = [f"s{d}" for d in range(len(kernel))]
         for d, s in enumerate(sources):
             step, dilation, before = (a[k][d] for k in ("strides", "dilations", "pads_before"))
@@ -59,19 +58,17 @@ def conv_transpose(code: NodeCode) -> None:
     per_group = w[0] // a["groups"]
     with code.loops(code.y.shape) as (n, channel, *outs):
         code.line(f"double sum = {code.or_zero(2, channel)};")
-        with ExitStack() as stack:
-            stack.enter_context(code.loop("c", per_group))
-            code.line(f"const long from = {channel} / {w[1]} * {per_group} + c;")
-            taps = [stack.enter_context(code.loop(f"k{d}", k)) for d, k in enumerate(w[2:])]
+        with code.loop("c", per_group), code.loops(w[2:], "k") as taps:
+            source, sources = f"{channel} / {w[1]} * {per_group} + c", []
             for d, tap in enumerate(taps):
                 stride, step, before = (a[k][d] for k in ("strides", "dilations", "pads_before"))
                 code.line(f"const long p{d} = {outs[d]} + {before} - {tap} * {step};")
                 code.line(
                     f"if (p{d} < 0 || p{d} % {stride} || p{d} / {stride} >= {x[2 + d]}) continue;"
                 )
-            sources = [f"p{d} / {a['strides'][d]}" for d in range(len(taps))]
-            weight = code.at(1, ["from", f"{channel} % {w[1]}", *taps])
-            code.line(f"sum += {code.at(0, [n, 'from', *sources])} * {weight};")
+                sources.append(f"p{d} / {stride}")
+            weight = code.at(1, [source, f"{channel} % {w[1]}", *taps])
+            code.line(f"sum += {code.at(0, [n, source, *sources])} * {weight};")
         code.store([n, channel, *outs], "sum")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
@@ -73,28 +74,39 @@ def _attend_packed(ctx: NodeContext, packed: Value, mask, past, attention_bias) 
         raise ValueError(
             f"query, key and value sizes {sizes} do not add up to {packed.shape[2]} features"
         )
-    query, key, value = (
-        split_heads(ctx, ctx.slice_axis(packed, 2, sum(sizes[:i]), size), count)
-        for i, size in enumerate(sizes)
-    )
+    query, key, value = (split_heads(ctx, v, count) for v in split_features(ctx, packed, sizes))
     if past is not None:
         before = [ctx.element(past, 0, i) for i in (0, 1)]
         key, value = append_past(ctx, before[0], key), append_past(ctx, before[1], value)
-    steps, length = query.shape[2], key.shape[2]
-    biases = [] if attention_bias is None else [attention_bias]
-    if mask is not None:
-        biases.append(_key_mask(ctx, mask, query, length))
-    if ctx.attr("unidirectional", 0):
-        biases.append(_causal_mask(ctx, query, length, length - steps))
-    y, _ = AttentionHeads(
-        query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True
-    ).attend(ctx)
+    y, _ = _attend(ctx, query, key, value, mask, attention_bias, key.shape[2] - query.shape[2])
     if len(ctx.node.output) < 2 or not ctx.node.output[1]:
-        return [join_heads(ctx, y)]
+        return [y]
     if key.type != value.type:
         raise UnsupportedError(f"keys {key.type} and values {value.type} in one tensor")
     both = [ctx.unsqueeze(v, 0) for v in (key, value)]
-    return [join_heads(ctx, y), ctx.emit("concat", both, axis=0)]
+    return [y, ctx.emit("concat", both, axis=0)]
+
+
+def split_features(ctx: NodeContext, packed: Value, sizes: Sequence[SymInt]) -> list[Value]:
+    """Return query, key and value of concatenated features [B, S, _]."""
+    return [ctx.slice_axis(packed, 2, sum(sizes[:i]), size) for i, size in enumerate(sizes)]
+
+
+def _attend(
+    ctx: NodeContext, query: Value, key: Value, value: Value, mask: Value | None,
+    attention_bias: Value | None, past: SymInt | None, biases: Sequence[Value] = (),
+) -> tuple[Value, Value]:  # fmt: skip
+    """Return the result [B, S, heads * D], and the scaled scores. ``past``: the number of keys
+    before those of the queries, for attributes that ask for causal order; ``biases``: further
+    ones."""
+    biases = [*biases, *([] if attention_bias is None else [attention_bias])]
+    if mask is not None:
+        biases.append(_key_mask(ctx, mask, query, key.shape[2]))
+    if past is not None and ctx.attr("unidirectional", 0):
+        biases.append(_causal_mask(ctx, query, key.shape[2], past))
+    heads = AttentionHeads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
+    y, stages = heads.attend(ctx)
+    return join_heads(ctx, y), stages[0]
 
 
 @ms_op(
@@ -111,14 +123,8 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
     query, key, value = _split_projections(ctx, ctx.attr("num_heads"), ctx.input(3))
     past = 0 if ctx.input(6) is None else ctx.required(6).shape[2]
     key, value = append_past(ctx, ctx.input(6), key), append_past(ctx, ctx.input(7), value)
-    biases = [] if ctx.input(5) is None else [ctx.required(5)]
-    if ctx.input(4) is not None:
-        biases.append(_key_mask(ctx, ctx.required(4), query, key.shape[2]))
-    if ctx.attr("unidirectional", 0):
-        biases.append(_causal_mask(ctx, query, key.shape[2], past))
-    heads = AttentionHeads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
-    y, stages = heads.attend(ctx)
-    return [join_heads(ctx, y), key, value, stages[0]]
+    y, scores = _attend(ctx, query, key, value, ctx.input(4), ctx.input(5), past)
+    return [y, key, value, scores]
 
 
 @ms_op(
@@ -154,13 +160,9 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
         )
     else:
         key, value = append_past(ctx, ctx.input(5), key), append_past(ctx, ctx.input(6), value)
-    if attention_bias is not None:
-        biases.append(attention_bias)
-    if mask is not None and not across:
-        biases.append(_key_mask(ctx, mask, query, key.shape[2]))
-    heads = AttentionHeads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
-    y, stages = heads.attend(ctx)
-    return [join_heads(ctx, y), key, value, stages[0]]
+    mask = None if across else mask
+    y, scores = _attend(ctx, query, key, value, mask, attention_bias, None, biases)
+    return [y, key, value, scores]
 
 
 def pad_to_length(ctx: NodeContext, x: Value, length: SymInt) -> Value:
@@ -190,10 +192,8 @@ def _split_projections(
         parts = [_unpack_heads(ctx, query, i) for i in range(3)]
     elif key is None:
         # [B, S, 3 * heads * D]
-        parts = [
-            split_heads(ctx, ctx.slice_axis(query, 2, i * query.shape[2] // 3, size), count)
-            for i, size in enumerate([query.shape[2] // 3] * 3)
-        ]
+        thirds = split_features(ctx, query, [query.shape[2] // 3] * 3)
+        parts = [split_heads(ctx, v, count) for v in thirds]
     elif len(key.shape) == 5:
         # [B, S, heads, 2, D]
         parts = [split_heads(ctx, query, count), *(_unpack_heads(ctx, key, i) for i in range(2))]

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.sdk.arithmetic import ceil_div
+from tvmrt.compiler.sdk.arithmetic import ceil_div, round_up
 from tvmrt.compiler.sdk.frontend import NodeContext, checked_indices, emit_matmul, stored_type
 from tvmrt.compiler.sdk.graph import DTYPES, Value, normalize_axis, pack_interleaved
 from tvmrt.error import UnsupportedError
@@ -54,7 +54,7 @@ def multiply_by_blocks(
     ``scales`` and ``points`` [N, blocks] for each ``block`` along K; a single block is wider."""
     width = x.shape[-1]
     if scales.shape[1] == 1:
-        block = _round_up(width, 16 if width <= MAX_KERNEL_BLOCK else MAX_KERNEL_BLOCK)
+        block = round_up(width, 16 if width <= MAX_KERNEL_BLOCK else MAX_KERNEL_BLOCK)
     if block > MAX_KERNEL_BLOCK and block % MAX_KERNEL_BLOCK == 0:
         # narrower blocks with the same scales have a kernel
         repeats = ceil_div(block, MAX_KERNEL_BLOCK)
@@ -75,10 +75,6 @@ def multiply_by_blocks(
     scales, points = (np.repeat(v, block, axis=1) for v in (scales, points))
     weights = ((integers.astype(np.float32) - points) * scales)[:, :width].T
     return emit_matmul(ctx, x, ctx.const(np.ascontiguousarray(weights), x.dtype.numpy))
-
-
-def _round_up(number: int, unit: int) -> int:
-    return ceil_div(number, unit) * unit
 
 
 def _weights(

@@ -9,7 +9,7 @@ import numpy as np
 from tvmrt.compiler.sdk.frontend import (
     AttentionHeads,
     NodeContext,
-    checked_indices,
+    gather_rows,
     join_heads,
     mask_to_bias,
     rotate_features,
@@ -21,6 +21,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.attention import (
     pad_to_length,
     scale_of,
+    split_features,
     write_cache_row,
 )
 from tvmrt.plugins.onnx_microsoft.operators.block_quantized import emit_unpack
@@ -156,9 +157,7 @@ def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
             raise ValueError(
                 f"{query.shape[2]} features are not divisible into {count + 2 * shared} heads"
             )
-        query, key, value = (
-            ctx.slice_axis(query, 2, sum(sizes[:i]), size) for i, size in enumerate(sizes)
-        )
+        query, key, value = split_features(ctx, query, sizes)
     elif value is None:
         raise ValueError("input 2 (value) is missing")
     if key.shape[1] != query.shape[1]:
@@ -207,9 +206,7 @@ def _rotate(ctx: NodeContext, x: Value, positions: Value) -> Value:
         positions = ctx.reshape(given, (x.shape[0], x.shape[2]))
     elif given is not None:
         positions = ctx.emit("add", [ctx.reshape(given, (1, 1)), ctx.iota(x.shape[2])])
-    tables = [ctx.required(i) for i in (7, 8)]
-    positions = checked_indices(ctx, positions, tables[0].shape[0])
-    cos, sin = (ctx.emit("gather", [t, positions], axis=0) for t in tables)
+    cos, sin = (gather_rows(ctx, ctx.required(i), positions) for i in (7, 8))
     by_step = ctx.transpose(x, (0, 2, 1, 3))
     interleaved = bool(ctx.attr("rotary_interleaved", 0))
     y = rotate_features(ctx, by_step, cos, sin, 2 * cos.shape[-1], interleaved)

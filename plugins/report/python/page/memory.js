@@ -4,14 +4,11 @@ const LEFT = 78,
   RIGHT = 16,
   TOP = 20;
 const steps = Math.max(1, operators.length);
-const makerOfPlace = (name) =>
-  makerOf.has(name) ? makerOf.get(name) : makerOf.get(name.replace(/_scratch$/, ""));
 const byName = new Map(operators.map((o, i) => [o.name, i]));
 
 function makerNumber(row) {
-  const found = makerOfPlace(row.buffer);
-  if (found !== undefined) return found;
-  return byName.get(row.buffer.replace(/_scratch$/, "").replace(/_\d+$/, ""));
+  const name = row.buffer.replace(/_scratch$/, "");
+  return makerOf.get(row.buffer) ?? makerOf.get(name) ?? byName.get(name.replace(/_\d+$/, ""));
 }
 
 function axis(chart, across, height) {
@@ -21,6 +18,9 @@ function axis(chart, across, height) {
     chart.append(draw("text", { x, y: height - 6, "text-anchor": "middle" }, String(step)));
   }
 }
+
+// A number left of a chart.
+const scale = (y, text) => draw("text", { x: LEFT - 6, y, "text-anchor": "end" }, text);
 
 function tensorBox(row, across, down, short) {
   const number = makerNumber(row),
@@ -102,13 +102,7 @@ function poolChart(pool, across) {
   );
   for (let quarter = 0; quarter <= 4; quarter += 1) {
     const y = TOP + (tall * quarter) / 4 + 4;
-    chart.append(
-      draw(
-        "text",
-        { x: LEFT - 6, y, "text-anchor": "end" },
-        bytes(Math.round((used * quarter) / 4)),
-      ),
-    );
+    chart.append(scale(y, bytes(Math.round((used * quarter) / 4))));
   }
   labels = [];
   const short = withoutCommonStart(rows.map((row) => row.buffer));
@@ -166,8 +160,8 @@ function liveChart(across) {
       { class: "peak-text", x: x + (late ? -6 : 6), y: 12, "text-anchor": late ? "end" : "start" },
       `peak: step ${peak}, ${bytes(most)}`,
     ),
-    draw("text", { x: LEFT - 6, y: first + 8, "text-anchor": "end" }, bytes(top)),
-    draw("text", { x: LEFT - 6, y: first + tall, "text-anchor": "end" }, "0 B"),
+    scale(first + 8, bytes(top)),
+    scale(first + tall, "0 B"),
   );
   axis(chart, across, height - 10);
   chart.append(draw("text", { x: LEFT, y: height - 2 }, "step (operator)"));
@@ -245,8 +239,8 @@ function memoryTable() {
   const columns = [
     { name: "tensor", left: true, value: (row) => row.buffer },
     { name: "pool", left: true, value: (row) => row.pool },
-    { name: "bytes", value: (row) => row.size, show: (row) => count(row.size) },
-    { name: "at", value: (row) => row.offset, show: (row) => count(row.offset) },
+    numbers("bytes", (row) => row.size, count),
+    numbers("at", (row) => row.offset, count),
     { name: "from step", value: (row) => row.first },
     { name: "to step", value: (row) => row.last },
   ];

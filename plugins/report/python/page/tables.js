@@ -114,21 +114,16 @@ function meter(part, kind) {
   );
 }
 
+// A column of numbers, which a function writes.
+const numbers = (name, value, write) => ({ name, value, show: (row) => write(value(row)) });
+
 // Columns of time and speed, for rows whose operator's numbers are `of(row)`.
 function speedColumns(of) {
   return [
-    { name: "time", value: (r) => of(r).seconds, show: (r) => seconds(of(r).seconds) },
+    numbers("time", (r) => of(r).seconds, seconds),
     { name: "share", value: (r) => share(of(r)), show: (r) => meter(share(of(r)), of(r).kind) },
-    {
-      name: "GFLOP/s",
-      value: (r) => rate(2 * of(r).macs, of(r).seconds),
-      show: (r) => giga(rate(2 * of(r).macs, of(r).seconds)),
-    },
-    {
-      name: "GB/s",
-      value: (r) => rate(of(r).moved_bytes, of(r).seconds),
-      show: (r) => giga(rate(of(r).moved_bytes, of(r).seconds)),
-    },
+    numbers("GFLOP/s", (r) => rate(2 * of(r).macs, of(r).seconds), giga),
+    numbers("GB/s", (r) => rate(of(r).moved_bytes, of(r).seconds), giga),
     {
       name: "of roofline",
       split: true,
@@ -152,13 +147,9 @@ function operatorTable() {
     },
     { name: "nodes", left: true, value: ({ i }) => typesOf[i] },
     { name: "result", left: true, value: ({ o }) => (o.writes[0] ? shape(o.writes[0].shape) : "") },
-    {
-      name: "multiply-adds",
-      value: ({ o }) => o.macs,
-      show: ({ o }) => (o.macs ? work(o.macs) : "–"),
-    },
-    { name: "moved", value: ({ o }) => o.moved_bytes, show: ({ o }) => bytes(o.moved_bytes) },
-    { name: "weights", value: ({ o }) => o.weights_bytes, show: ({ o }) => bytes(o.weights_bytes) },
+    numbers("multiply-adds", ({ o }) => o.macs, (macs) => (macs ? work(macs) : "–")),
+    numbers("moved", ({ o }) => o.moved_bytes, bytes),
+    numbers("weights", ({ o }) => o.weights_bytes, bytes),
   ];
   if (timed) columns.splice(2, 0, ...speedColumns(({ o }) => o));
   if (devices.length > 1) columns.push({ name: "device", left: true, value: ({ o }) => o.device });
@@ -188,15 +179,14 @@ function nodeTable() {
     { name: "type", left: true, value: (n) => n.op_type },
     { name: "device", left: true, value: (n) => (n.device === "none" ? "no code" : n.device) },
   ];
-  const numbers = new Map(data.nodes.map((n) => [n, workOf(n)]));
+  const sums = new Map(data.nodes.map((n) => [n, workOf(n)]));
   const others = (n) => sum(n.operators.map((i) => nodesOf[i].length - 1));
   const timed = totalSeconds > 0;
   if (timed)
-    columns.push(...speedColumns((n) => numbers.get(n)), {
-      name: "in one with",
-      value: others,
-      show: (n) => (others(n) ? `${count(others(n))} more` : "–"),
-    });
+    columns.push(
+      ...speedColumns((n) => sums.get(n)),
+      numbers("in one with", others, (n) => (n ? `${count(n)} more` : "–")),
+    );
   columns.push({
     name: "operator",
     left: true,
@@ -241,13 +231,13 @@ function boardTables() {
     "Functions in flash",
     [
       { name: "function of C", left: true, value: (f) => f.name },
-      { name: "code", value: (f) => f.code_bytes, show: (f) => count(f.code_bytes) },
-      { name: "frame", value: (f) => f.frame_bytes, show: (f) => count(f.frame_bytes) },
-      {
-        name: "stack",
-        value: (f) => f.stack_bytes ?? Infinity,
-        show: (f) => (f.stack_bytes == null ? "no bound" : count(f.stack_bytes)),
-      },
+      numbers("code", (f) => f.code_bytes, count),
+      numbers("frame", (f) => f.frame_bytes, count),
+      numbers(
+        "stack",
+        (f) => f.stack_bytes ?? Infinity,
+        (n) => (n === Infinity ? "no bound" : count(n)),
+      ),
     ],
     found.functions,
     1,
