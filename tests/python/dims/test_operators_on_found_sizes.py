@@ -102,6 +102,17 @@ CASES = {
         i = Cast<to=7>(o) rest = Sub(n, i) parts = Concat<axis=0>(rest, i)
         s = SplitToSequence<axis=0>(l, parts) last = Constant<value_int=-1>()
         y = SequenceAt(s, last) }""",
+    "Loop over a table of pairs": f"""(float[K,L] y) {{ {FOUND}
+        column = Constant<value_ints=[-1,1]>() r = Reshape(f, column) d = Mul(r, f)
+        t = Constant<value=bool {{1}}>() three = Constant<value_int=3>()
+        y = Loop(three, t, d)<body = step (int64 i, bool c0, float[P,Q] v) => (
+            bool c1, float[P,Q] u) {{ c1 = Identity(c0) m = MatMul(v, d) u = Tanh(m) }}> }}""",
+    "Scan over rows of pairs": f"""(float[K,L] y) {{ {FOUND}
+        column = Constant<value_ints=[-1,1]>() one = Constant<value_floats=[1.0]>()
+        g = Concat<axis=0>(f, one) r = Reshape(g, column) d = Mul(r, g) e = Sub(g, g)
+        last, y = Scan<num_scan_inputs=1, body = step (float[Q] s0, float[Q] row) => (
+            float[Q] s1, float[Q] out) {{ s1 = Add(s0, row) at = Constant<value_ints=[0]>()
+            u = Unsqueeze(s1, at) m = MatMul(u, d) w = Squeeze(m, at) out = Tanh(w) }}>(e, d) }}""",
     "Tile by limits of a size of limits": f"""(float[K] y) {{ {FOUND}
         one = Constant<value_ints=[1]>() two = Constant<value_ints=[2]>()
         three = Constant<value_ints=[3]>() four = Constant<value_ints=[4]>()

@@ -216,7 +216,9 @@ class Step:
         shapes = [v.shape for n in self.group.nodes for v in (*n.operands(), *n.outputs)]
         offsets = [p.offset for p in layouts if with_offsets or data_dependent_symbols(p.offset)]
         moved = symbols_of(*offsets)
-        return moved | symbols_of(*((p.shape, p.strides) for p in layouts), *attrs, *shapes)
+        # a loop's body has addresses in the scratch memory
+        extents = [*attrs, *shapes, self.scratch_bytes]
+        return moved | symbols_of(*((p.shape, p.strides) for p in layouts), *extents)
 
     def dims(self) -> set[Symbol]:
         """Return the symbols that are dimensions of inputs."""

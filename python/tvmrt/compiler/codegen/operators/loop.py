@@ -227,7 +227,7 @@ class _Printer:
         return plus(pointer, position if buffer.size == 1 else f"{position} * {buffer.size}")
 
     def _in_scratch(self, offset: int) -> str:
-        return f"{self.scratch} + {offset}" if offset else self.scratch
+        return f"{self.scratch} + {offset}" if offset != 0 else self.scratch
 
     def expression(self, parameter: Parameter) -> str:
         buffer = parameter.buffer
