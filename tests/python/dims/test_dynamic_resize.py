@@ -85,6 +85,29 @@ def test_resize_to_another_image(name, tmp_path):
     check(draft.model(inputs, {y: FLOAT}), {"H": 8, "W": 9, "P": 16, "Q": 17}, runs, tmp_path)
 
 
+COORDINATES = ("align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric",
+               "pytorch_half_pixel", "tf_crop_and_resize")  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_one_element_of_a_picture_without_bounds(coordinates, mode):
+    """Sizes without a bound are too large for exact coordinates."""
+    draft = Draft()
+    roi = draft.constant([0, 0, 0.1, 0.2, 1, 1, 0.9, 0.7], np.float32)
+    attrs = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    y = draft.node("Resize", ["x", roi, "", draft.node("Shape", ["like"])], **attrs)
+    sizes = {"x": (FLOAT, [1, 2, "H", "W"]), "like": (FLOAT, [1, 2, "A", "B"])}
+    model = draft.model(sizes, {y: FLOAT})
+    model.opset_import[0].version = 19
+    network = tvmrt.load(model, cache=False)
+    session = runtime.InferenceSession(model.SerializeToString())
+    x = np.random.default_rng(3).random((1, 2, 4, 5)).astype(np.float32)
+    for size in ((1, 1), (1, 3), (6, 1), (7, 8)):
+        inputs = {"x": x, "like": np.zeros((1, 2, *size), np.float32)}
+        assert_close([network(inputs)[y]], session.run(None, inputs))
+
+
 def test_irrational_scale(tmp_path):
     draft = Draft()
     y = draft.node("Resize", ["x", "", draft.constant([1, 1, 1, np.pi], "f")], mode="linear")

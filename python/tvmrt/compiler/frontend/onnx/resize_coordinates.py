@@ -269,11 +269,13 @@ def _float_coordinates(ctx: NodeContext, dim: ResizeAxis, coordinates: str) -> R
     elif coordinates == "half_pixel_symmetric":
         adjustment = count / (scale * extent)
         position = (1 - adjustment) * (extent / 2) + (at + 0.5) / scale - 0.5
-    else:  # tf_crop_and_resize; align_corners is exact
-        start, end = (_end(at, each) for each in (dim.region.start, dim.region.end))
+    else:  # a single element is the first one of the corners, and in the middle of a region
+        region = dim.region if coordinates == "tf_crop_and_resize" else CropRegion()
+        start, end = (_end(at, each) for each in (region.start, region.end))
         last, steps = extent - 1, (count - 1).maximum(1)
-        across = start * last + at * ((end - start) * last / steps)
-        position = (count <= 1).where((start + end) * (last * 0.5) + at, across)
+        position = start * last + at * ((end - start) * last / steps)
+        if coordinates == "tf_crop_and_resize":
+            position = (count <= 1).where((start + end) * (last * 0.5) + at, position)
     return RoundedCoordinates(position, scale)
 
 
