@@ -102,6 +102,15 @@ CASES = {
         i = Cast<to=7>(o) rest = Sub(n, i) parts = Concat<axis=0>(rest, i)
         s = SplitToSequence<axis=0>(l, parts) last = Constant<value_int=-1>()
         y = SequenceAt(s, last) }""",
+    "ArgMax of a table of pairs": f"""(int64[K] y) {{ {FOUND}
+        column = Constant<value_ints=[-1,1]>() r = Reshape(f, column) d = Mul(r, f)
+        y = ArgMax<axis=1, keepdims=0>(d) }}""",
+    "boxes of any number, without a limit": """(int64[K,3] y) {
+        n = Shape(x) four = Constant<value_ints=[1,-1,1]>() r = Reshape(x, four) q = Abs(r)
+        s = Neg(q) t = Concat<axis=2>(r, r, q, q) one = Constant<value_ints=[1,1,-1]>()
+        scores = Reshape(x, one) limit = Constant<value_ints=[9223372036854775807]>()
+        overlap = Constant<value_float=0.3>() least = Constant<value_float=0.0>()
+        y = NonMaxSuppression(t, scores, limit, overlap, least) }""",
     "Loop over a table of pairs": f"""(float[K,L] y) {{ {FOUND}
         column = Constant<value_ints=[-1,1]>() r = Reshape(f, column) d = Mul(r, f)
         t = Constant<value=bool {{1}}>() three = Constant<value_int=3>()

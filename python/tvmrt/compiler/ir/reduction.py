@@ -10,7 +10,7 @@ import numpy as np
 from .contract import Contract, holds, let
 from .dtype import DType
 from .op import REDUCE, Op, define, register
-from .sizes import sym_max
+from .sizes import SymInt, sym_max
 from .sizes.assumptions import are_equal
 from .traits import SumOrder, Trait
 
@@ -173,6 +173,11 @@ for _op in (
     define(_op)
 
 
+def _has_element(extent: SymInt, others: Sequence[SymInt]) -> bool:
+    """Return whether an extent is not 0, or one of the others is 0 then."""
+    return extent in others or extent > 0 or are_equal(prod(others), 0)
+
+
 class ArgReduce(Op):
     """Index of the extremum along ``axis``; the first, or with ``select_last`` the last of equals.
 
@@ -190,8 +195,8 @@ class ArgReduce(Op):
         "axis: axis of x, keepdims: bool, select_last: bool (select_last_index)",
         rules=[
             holds(
-                "axis has an element",
-                lambda S, axis: S[axis] > 0 or are_equal(prod((*S[:axis], *S[axis + 1 :])), 0),
+                "axis has an element, or y has none",
+                lambda S, axis: _has_element(S[axis], [*S[:axis], *S[axis + 1 :]]),
             ),
             let(
                 "*Y",

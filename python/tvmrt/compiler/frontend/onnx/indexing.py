@@ -10,11 +10,14 @@ import numpy as np
 
 from tvmrt.compiler.ir import VIEW, Value, get_op
 from tvmrt.compiler.ir.data_movement import concat_of
+from tvmrt.compiler.ir.limits import MAX_ELEMENTS
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.sizes import (
     SymInt,
     data_dependent_symbols,
+    is_unbounded,
     lower_bound,
+    sym_min,
     symbols_of,
     upper_bound,
 )
@@ -374,12 +377,12 @@ def non_max_suppression(ctx: NodeContext) -> Value:
     return ctx.slice_axis(selected, 0, 0, extent)
 
 
-def _max_selected(classes: SymInt, boxes: SymInt, limit: Value) -> int:
+def _max_selected(classes: SymInt, boxes: SymInt, limit: Value) -> SymInt:
     """Return the maximum number of boxes that all classes of all images may keep together."""
-    each = upper_bound(boxes)
+    each, classes = (n if is_unbounded(n) else upper_bound(n) for n in (boxes, classes))
     if limit.data is not None:
-        each = min(each, max(int(limit.data), 0))
-    return upper_bound(classes) * each
+        each = sym_min(each, min(max(int(limit.data), 0), MAX_ELEMENTS))
+    return classes * each
 
 
 def _scalar(ctx: NodeContext, index: int, default: np.generic) -> Value:
