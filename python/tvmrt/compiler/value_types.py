@@ -174,7 +174,10 @@ def _item(element: ast.expr, value: Any) -> Any:
 def _tuple(value: Any, arguments: list[ast.expr]) -> tuple[Any, ...]:
     if not isinstance(value, (tuple, list)) or len(value) != len(arguments):
         raise _MismatchError("a pair")
-    return tuple(_converted(kind, each) for kind, each in zip(arguments, value))
+    try:
+        return tuple(_converted(kind, each) for kind, each in zip(arguments, value))
+    except _MismatchError as problem:
+        raise _MismatchError(f"a pair of values that are {problem} each") from None
 
 
 def _mapping(value: Any, arguments: list[ast.expr]) -> Any:
