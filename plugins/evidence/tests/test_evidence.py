@@ -114,6 +114,16 @@ def test_bounds_of_a_convolutional_network_are_derived(target, tmp_path):
     assert {each["basis"] for each in loops} == {"derived"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["host", "cortex-m0plus"])
+def test_code_with_equal_bits_has_evidence(target, tmp_path):
+    """Such code refuses -ffast-math, with which compilers reorder sums."""
+    folder = make_evidence("digits_f32", tmp_path / "e", target=target, reproducible=True)
+    loops = json.loads((folder / "wcet.json").read_text())["loops"]
+    assert len(loops) > 10
+    assert wrong_rows(folder) == []
+
+
 def test_without_valgrind_bounds_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("tvmrt.plugins.evidence.loops.shutil.which", lambda name: None)
     folder = make_evidence("digits_int8", tmp_path / "e")
