@@ -15,7 +15,7 @@
 enum { REPLAY_NOTHING, REPLAY_EXACT, REPLAY_RANGE }; /* what a digest compares */
 
 typedef struct {
-  int32_t step, output; /* the operator, and the number of the output, or -1 */
+  int32_t step, output; /* the operator, and the output that it writes, or a part of it, or -1 */
   const char *name, *nodes;
   char kind; /* i, u or f */
   int bytes, rank;
@@ -70,7 +70,8 @@ typedef struct {
   int differs;
 } replay_found;
 
-/* Visit the elements in the order of their axes; `right`: expected elements, or NULL. */
+/* Visit the elements in the order of their axes; `right`: the expected ones, which have the same
+ * places in memory, or NULL. */
 static void visit(const replay_tensor* t, const unsigned char* data, const unsigned char* right,
                   double allowed, replay_found* found) {
   int32_t index[REPLAY_AXES] = {0};
@@ -93,7 +94,7 @@ static void visit(const replay_tensor* t, const unsigned char* data, const unsig
     if (value < found->low) found->low = value;
     if (value > found->high) found->high = value;
     if (right != NULL && !found->differs) {
-      const double other = number(t, load(right + (size_t)place * t->bytes, t->bytes));
+      const double other = number(t, load(right + at * t->bytes, t->bytes));
       const double apart = fabs(value - other);
       const int is_nan = value != value && other != other;
       if (!(apart <= allowed) && value != other && !is_nan) found->differs = 1;
@@ -107,12 +108,15 @@ static void visit(const replay_tensor* t, const unsigned char* data, const unsig
 static int is_right(int v, int k, int whole) {
   const replay_tensor* t = &replay_tensors[k];
   const replay_digest* r = &replay_digests[v][k];
-  const unsigned char* right = t->output < 0 ? NULL : replay_expected[v][t->output];
-  const unsigned char* data =
-      t->output < 0 ? t->pool + t->offset : (const unsigned char*)replay_outputs[t->output];
-  const double allowed = t->output < 0 ? 0 : replay_allowed[v][t->output];
+  const unsigned char *data = t->pool, *right = NULL;
+  double allowed = 0;
+  if (t->output >= 0) {
+    data = replay_outputs[t->output];
+    right = (const unsigned char*)replay_expected[v][t->output] + t->offset;
+    allowed = replay_allowed[v][t->output];
+  }
   replay_found found = {0xffffffffu, HUGE_VAL, -HUGE_VAL, 0};
-  visit(t, data, right, allowed, &found);
+  visit(t, data + t->offset, right, allowed, &found);
   int wrong = found.differs;
   if (r->what == REPLAY_EXACT) wrong |= found.crc != r->crc;
   if (r->what == REPLAY_RANGE) {

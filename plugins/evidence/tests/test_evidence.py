@@ -14,6 +14,7 @@ from reference_case import model_of
 
 import tvmrt
 from tvmrt.cli import main
+from tvmrt.plugins.evidence.folder import digests
 from tvmrt.plugins.evidence.loops import _with_counters
 from tvmrt.plugins.evidence.trace import line_owners
 from tvmrt.plugins.evidence.vectors import draw_inputs
@@ -233,6 +234,52 @@ def test_given_inputs_are_the_first_vector(tmp_path):
 def test_a_network_for_a_board_is_checked_here(tmp_path):
     folder = make_evidence("digits_int8", tmp_path / "e", target="cortex-m4")
     assert wrong_rows(folder) == []
+
+
+PARTS = [
+    ("Sin", ["x"], ["s"], {}), ("ReduceMax", ["s"], ["n"], {"axes": [1], "keepdims": 1}),
+    ("Concat", ["s", "n"], ["parts"], {"axis": 1}),
+    ("Conv", ["c", "w"], ["d"], {"pads": [1, 1, 1, 1]}),
+    ("Transpose", ["d"], ["turned"], {"perm": [0, 2, 3, 1]}),
+    ("Relu", ["x"], ["r"], {}), ("Reshape", ["r", "flat"], ["view"], {}),
+    ("Slice", ["s", "from", "to"], ["slice"], {}),
+]  # fmt: skip
+
+
+def change(folder, name, old, new):
+    """Change a file of the folder, and its hash in the index."""
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new))
+    index = json.loads((folder / "index.json").read_text())
+    index["sha256"] |= digests({name: (folder / name).read_bytes()})
+    (folder / "index.json").write_text(json.dumps(index))
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """Evidence of outputs that are written in parts, or are views of what an operator writes."""
+    feeds = {"x": np.ones((5, 7), np.float32), "c": np.ones((1, 2, 4, 4), np.float32)}
+    constants = {
+        "w": np.random.default_rng(1).normal(size=(3, 2, 3, 3)).astype(np.float32),
+        "flat": np.array([35]), "from": np.array([1, 2]), "to": np.array([3, 4]),
+    }  # fmt: skip
+    model = model_of(PARTS, feeds, constants, ["parts", "turned", "view", "slice"])
+    folder = tmp_path_factory.mktemp("parts") / "evidence"
+    tvmrt.compile(model, evidence=folder, target="cortex-m4", **FIRMWARE)
+    return folder
+
+
+def test_outputs_in_parts_and_views_are_right(parts):
+    assert wrong_rows(parts) == []
+
+
+def test_a_part_at_a_wrong_place_is_reported(parts, tmp_path):
+    folder = shutil.copytree(parts, tmp_path / "copy")
+    change(folder, STEP, ", parts + 7)", ", parts + 6)")
+    wrong = wrong_rows(folder)
+    assert "Concat_parts_part1 differs, the result of operator 3" in "".join(wrong[:2])
+    assert "output of vector 0: Concat_parts_part1 differs" in wrong
 
 
 @pytest.mark.parametrize(
