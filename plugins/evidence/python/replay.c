@@ -31,6 +31,12 @@ typedef struct {
   double low, high, allowed;
 } replay_digest;
 
+typedef struct {
+  int32_t step;
+  const unsigned char* pool;
+  uint32_t begin, end;
+} replay_span;
+
 #include "vectors/vectors.h"
 
 #ifndef REPLAY_PRINT
@@ -135,6 +141,30 @@ static void spoil(int v) {
   for (int o = 0; o < REPLAY_OUTPUTS; ++o) memset(replay_outputs[o], 0x5A + v, replay_bytes[o]);
 }
 
+/* Return a digest (FNV-1a) of the bytes that an operator must not change. */
+static uint32_t kept_bytes(int32_t step) {
+  uint32_t digest = 2166136261u;
+  for (size_t s = 0; s < sizeof replay_kept / sizeof *replay_kept; ++s) {
+    const replay_span* kept = &replay_kept[s];
+    for (uint32_t i = kept->begin; kept->step == step && i < kept->end; ++i) {
+      digest = (digest ^ kept->pool[i]) * 16777619u;
+    }
+  }
+  return digest;
+}
+
+/* Run an operator; `first`: the number of its first tensor. */
+static int32_t run_step(int v, REPLAY_STATE* state, int32_t step, int first) {
+  const uint32_t kept = kept_bytes(step);
+  const int32_t code = REPLAY_STEP(state, 1);
+  if (code >= 0 && !found_difference && kept_bytes(step) != kept) {
+    found_difference = 1;
+    REPLAY_PRINT("vector %d: memory differs that is no result of operator %d (nodes %s)\n", v,
+                 (int)step, replay_tensors[first].nodes);
+  }
+  return code;
+}
+
 /* Return 0 if all tensors are as recorded. */
 int replay(void) {
   for (int v = 0; v < REPLAY_VECTORS; ++v) {
@@ -147,11 +177,12 @@ int replay(void) {
     spoil(v);
     code = REPLAY_BEGIN(&state, &inputs, &outputs);
     for (int32_t step = 0, k = 0; step < REPLAY_STEPS; ++step) {
-      if (code >= 0) code = REPLAY_STEP(&state, 1);
+      if (code >= 0) code = run_step(v, &state, step, k);
       if (code < 0 || (code != 0) != (step + 1 < REPLAY_STEPS)) {
         REPLAY_PRINT("vector %d: operator %d returns %d\n", v, (int)step, (int)code);
         return 2;
       }
+      if (found_difference && !REPLAY_GOES_ON) return 1;
       for (; k < REPLAY_TENSORS && replay_tensors[k].step == step; ++k) {
         if (!is_right(v, k, 0)) return 1;
       }

@@ -11,7 +11,7 @@ import numpy as np
 
 from tvmrt.compiler.sdk.codegen import c_string, memory_pool_symbol
 from tvmrt.compiler.sdk.graph import Graph, Value
-from tvmrt.compiler.sdk.program import Access
+from tvmrt.compiler.sdk.program import ARENA, Access, dense
 
 from .evaluation import ROUNDING, STEPS, OnnxNetwork, PlainEvaluation, compare, largest, part_of
 from .reference.code import bits_text
@@ -181,7 +181,7 @@ def print_vectors(library: Any, tensors: Sequence[VisibleTensor], vectors: Seque
         _list("const uint32_t replay_bytes", [f"{b.nbytes}" for b in program.outputs]),
         _list("uint8_t *const replay_pools", [s for s, _ in used] or ["0"]),
         _list("const uint32_t replay_pool_bytes", [str(p.used_bytes) for _, p in used] or ["0"]),
-        "", *_tensor_lines(tensors, symbols), "",
+        "", *_tensor_lines(tensors, symbols), *_kept_lines(program, symbols), "",
     ]  # fmt: skip
     for v, vector in enumerate(vectors):
         lines += [_bits(f"in_{v}_{i}", a) for i, a in enumerate(vector.inputs.values())]
@@ -223,6 +223,33 @@ def _tensor_lines(tensors: Sequence[VisibleTensor], symbols: Sequence[str]) -> I
             f"{len(axes) // 2}, axes_{k}, {at.size}, {pool}, {place}}}"
         )
     yield "static const replay_tensor replay_tensors[] = {\n" + ",\n".join(rows) + "\n};"
+
+
+def _kept_lines(program: Any, symbols: Sequence[str]) -> Iterator[str]:
+    """Yield the bytes of each pool that each operator must not change: all but those from the first
+    to the last of each result, and its scratch memory."""
+    yield "static const replay_span replay_kept[] = {"
+    for number, step in enumerate(program.steps):
+        changed = [a for a in step.writes if a.buffer.kind == ARENA and a.at.size]
+        if step.scratch is not None:
+            changed.append(Access(step.scratch, dense((step.scratch.size,))))
+        for place, (symbol, pool) in enumerate(zip(symbols, program.pools)):
+            spans = [_span(access) for access in changed if access.buffer.pool == place]
+            begin = 0
+            for start, end in sorted([*spans, (pool.used_bytes, pool.used_bytes)]):
+                if begin < start:
+                    yield f"  {{{number}, {symbol}, {begin}, {start}}},"
+                begin = max(begin, end)
+    yield "  {-1, 0, 0, 0}\n};"
+
+
+def _span(access: Access) -> tuple[int, int]:
+    """Return where the first byte of a tensor is in its pool, and where its last one ends."""
+    ends = [stride * (n - 1) for n, stride in zip(access.shape, access.at.strides)]
+    first = access.at.offset + sum(n for n in ends if n < 0)
+    last = access.at.offset + sum(n for n in ends if n > 0)
+    size = access.dtype.numpy.itemsize
+    return access.buffer.address + first * size, access.buffer.address + (last + 1) * size
 
 
 def _bits(name: str, array: np.ndarray) -> str:

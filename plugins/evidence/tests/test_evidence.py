@@ -30,6 +30,7 @@ TOPK = "code/include/tvm/runtime/kernels/op/topk.h"
 needs_valgrind = pytest.mark.skipif(
     shutil.which("valgrind") is None, reason="valgrind is not installed"
 )
+LIB = "code/tvmgen_default_lib1.c"
 STEP = "code/tvmgen_default_step.c"  # its loop ends if an operator fails
 
 
@@ -280,6 +281,14 @@ def test_a_part_at_a_wrong_place_is_reported(parts, tmp_path):
     wrong = wrong_rows(folder)
     assert "Concat_parts_part1 differs, the result of operator 3" in "".join(wrong[:2])
     assert "output of vector 0: Concat_parts_part1 differs" in wrong
+
+
+def test_a_write_outside_of_results_is_reported(digits, tmp_path):
+    """More channels than the tensor has: no operator reads what they overwrite."""
+    folder = shutil.copytree(digits, tmp_path / "copy")
+    change(folder, LIB, "MAX,\n      .channels = 32", "MAX,\n      .channels = 40")
+    found = "memory differs that is no result of operator 5 (nodes pool)"
+    assert any(row.startswith(f"code: replay vector 0: {found}") for row in wrong_rows(folder))
 
 
 @pytest.mark.parametrize(
