@@ -18,6 +18,7 @@ from tvmrt.plugins.evidence.folder import digests
 from tvmrt.plugins.evidence.loops import _with_counters
 from tvmrt.plugins.evidence.trace import line_owners
 from tvmrt.plugins.evidence.vectors import draw_inputs
+from tvmrt.plugins.evidence.verify import verify_folder
 
 FILES = {
     "bounds.json", "code", "index.json", "loops.ais", "loops.ffx", "network.onnx",
@@ -217,6 +218,10 @@ def test_a_signature_is_of_its_key(tmp_path):
     assert wrong_rows(folder, evidence_key=tmp_path / "key.pub") == []
     other = tmp_path / "other.pub"
     assert wrong_rows(folder, evidence_key=other) == [f"signature: index.sig is not of {other}"]
+    with pytest.raises(ValueError, match=r"key\.pem is a private key; name the public key"):
+        wrong_rows(folder, evidence_key=tmp_path / "key.pem")
+    rows, _ = verify_folder(folder, {})
+    assert "not checked: name the public key" in {r.part: r.verdict.note for r in rows}["signature"]
     (folder / "index.sig").unlink()
     assert wrong_rows(folder, evidence_key=other) == ["signature: index.sig is missing"]
 
@@ -306,6 +311,15 @@ def test_other_forms_of_code_are_refused(options, text, tmp_path):
             **{**FIRMWARE, **options},
         )  # fmt: skip
     assert not (tmp_path / "e").exists()
+
+
+def test_a_missing_folder_is_reported_before_the_compilation(tmp_path, capsys):
+    network = tmp_path / "no network.onnx"
+    network.write_bytes(b"")
+    command = ["compile", str(network), "-o", str(tmp_path / "out"), "--target", "cortex-m4"]
+    command += ["--interface-api", "c", "--evidence", str(tmp_path / "missing" / "e")]
+    assert main(command) == 2
+    assert f"{tmp_path / 'missing'}, which does not exist; create it" in capsys.readouterr().err
 
 
 def test_another_folder_is_refused(tmp_path, capsys):
