@@ -236,7 +236,7 @@ def _evaluate(node: Node, *arrays: np.ndarray | None) -> np.ndarray:
 
 def _moved(node: Node, *parts: Tensor | None) -> list[Tensor]:
     """Move elements of the first operand, or of all, as a concatenation does. Elements at computed
-    places have the hull of all."""
+    places have the hull of all; at places that may be wrong, any element of it is possible."""
     whole = node.op in ("concat", "pad")
     if whole or all(v is None or v.is_constant for v in node.inputs[1:]):
         rest = [] if whole else [None if v is None else v.data for v in node.inputs[1:]]
@@ -247,7 +247,9 @@ def _moved(node: Node, *parts: Tensor | None) -> list[Tensor]:
     if node.attrs.get("reduction", "none") != "none":
         return _unknown(node, "no bound is known for its reduction")
     ends = [min(t.low.min() for t in read), max(t.high.max() for t in read)]
-    ends.append(max(t.error.max() for t in read))
+    chosen = zip(parts[1:], node.inputs[1:])  # by integers, such as indices and lengths
+    wrong = any(_most(t.error) > 0 for t, v in chosen if not v.dtype.is_float)
+    ends.append(max(t.error.max() for t in read) + (ends[1] - ends[0] if wrong else 0.0))
     return [Tensor(*(np.broadcast_to(n, node.outputs[0].shape) for n in ends))]
 
 

@@ -143,6 +143,15 @@ def largest(array: np.ndarray) -> float:
     return float(wide[np.isfinite(wide)].max(initial=0.0))
 
 
+def part_of(
+    array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
+) -> np.ndarray:
+    """Return the elements of an output that an operator writes, at these places in memory."""
+    start = np.ascontiguousarray(array).reshape(-1)[offset:]
+    steps = [stride * array.itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(start, shape, steps, writeable=False)
+
+
 def compare(actual: np.ndarray, right: np.ndarray, allowed: float | None = None) -> Verdict:
     """Compare a tensor with its expected elements; if axes are permuted, both in sorted order.
 

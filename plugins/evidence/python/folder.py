@@ -159,6 +159,7 @@ def _described(library: Any, tensors: Any, recorded: Any) -> dict[str, Any]:
         {
             "operator": each.name, "nodes": each.nodes, "dtype": each.access.dtype.name,
             "shape": each.access.shape, "output": each.output, "readers": each.readers,
+            "strides": each.access.at.strides, "offset": each.access.at.offset,
             "exact": "EXACT" in digest,
         }
         for each, digest in zip(tensors, recorded[0].digests)

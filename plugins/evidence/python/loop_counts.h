@@ -8,7 +8,7 @@ unsigned replay_accepted;
 static unsigned long long before[REPLAY_LOOPS], first[REPLAY_LOOPS];
 static int depends[REPLAY_LOOPS];
 
-static int run_step(REPLAY_STATE* state) {
+static int run_counted(REPLAY_STATE* state) {
   memcpy(before, replay_total, sizeof before);
   MARK_INPUTS
   for (int p = 0; p < REPLAY_POOLS; ++p) MARK(replay_pools[p], replay_pool_bytes[p]);
@@ -36,7 +36,7 @@ int main(int count, char** words) {
     memset(replay_total, 0, sizeof replay_total);
     if (REPLAY_BEGIN(&state, &inputs, &outputs) != 0) return 1;
     for (int step = 1; step <= REPLAY_STEPS; ++step) {
-      if (run_step(&state) != (step < REPLAY_STEPS)) return 1;
+      if (run_counted(&state) != (step < REPLAY_STEPS)) return 1;
     }
     if (v == 0) memcpy(first, replay_total, sizeof first);
     for (int i = 0; i < REPLAY_LOOPS; ++i) depends[i] |= replay_total[i] != first[i];

@@ -40,8 +40,10 @@ _TOKEN = re.compile(
 _FUNCTION = re.compile(r"^(?:#define +|(?:[A-Za-z_]\w*[ *]+)+)(\w+)\(", re.M)
 _COUNTS_UP = re.compile(r"\w+ (\w+) = (\d+); \1 < (\d+); (?:\+\+\1|\1\+\+|\1 \+= (\d+))")
 _WHOLE_FUNCTION = re.compile(r"^([\w *]+?\b\w+\(([^()]+)\) \{)( [^\n]*\}|\n.*?\n\})$", re.M | re.S)
-# With -ffast-math, minima and maxima are instructions instead of branches.
-_FLAGS = ("-O1", "-ffast-math", "-DREPLAY_NO_MAIN", "-include", "loop_counter.h")
+# With these, minima and maxima are instructions instead of branches. Not -ffast-math, which code
+# with equal bits on all processors refuses.
+_MINIMA = ("-ffinite-math-only", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno")
+_FLAGS = ("-O1", *_MINIMA, "-DREPLAY_NO_MAIN", "-include", "loop_counter.h")
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tvmrt.option_syntax import option
@@ -14,6 +15,7 @@ def _refused(request: Any) -> str | None:
     if request.evidence is None:
         lone = request.evidence_inputs is not None
         return f"{option('evidence_inputs')} is for {option('evidence')}; add it" if lone else None
+    parent = Path(request.evidence).absolute().parent
     is_built = request.runtime == "crt" and request.interface_api == "c" and request.unpacked_api
     rules = (
         (not is_built, f"needs {option('runtime', 'crt')} with {option('executor', 'aot')}, "
@@ -22,6 +24,7 @@ def _refused(request: Any) -> str | None:
         (request.devices, "does not read the code of devices; choose no device"),
         (request.workspace_io, f"passes inputs of its own; omit {option('workspace_io')}, which "
                                "places them in the workspace"),
+        (not parent.is_dir(), f"is for a folder in {parent}, which does not exist; create it"),
     )  # fmt: skip
     return next((f"{option('evidence')} {text}" for wrong, text in rules if wrong), None)
 

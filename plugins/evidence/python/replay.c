@@ -15,7 +15,7 @@
 enum { REPLAY_NOTHING, REPLAY_EXACT, REPLAY_RANGE }; /* what a digest compares */
 
 typedef struct {
-  int32_t step, output; /* the operator, and the number of the output, or -1 */
+  int32_t step, output; /* the operator, and the output that it writes, or a part of it, or -1 */
   const char *name, *nodes;
   char kind; /* i, u or f */
   int bytes, rank;
@@ -30,6 +30,12 @@ typedef struct {
   uint32_t crc;
   double low, high, allowed;
 } replay_digest;
+
+typedef struct {
+  int32_t step;
+  const unsigned char* pool;
+  uint32_t begin, end;
+} replay_span;
 
 #include "vectors/vectors.h"
 
@@ -70,7 +76,8 @@ typedef struct {
   int differs;
 } replay_found;
 
-/* Visit the elements in the order of their axes; `right`: expected elements, or NULL. */
+/* Visit the elements in the order of their axes; `right`: the expected ones, which have the same
+ * places in memory, or NULL. */
 static void visit(const replay_tensor* t, const unsigned char* data, const unsigned char* right,
                   double allowed, replay_found* found) {
   int32_t index[REPLAY_AXES] = {0};
@@ -93,7 +100,7 @@ static void visit(const replay_tensor* t, const unsigned char* data, const unsig
     if (value < found->low) found->low = value;
     if (value > found->high) found->high = value;
     if (right != NULL && !found->differs) {
-      const double other = number(t, load(right + (size_t)place * t->bytes, t->bytes));
+      const double other = number(t, load(right + at * t->bytes, t->bytes));
       const double apart = fabs(value - other);
       const int is_nan = value != value && other != other;
       if (!(apart <= allowed) && value != other && !is_nan) found->differs = 1;
@@ -107,12 +114,15 @@ static void visit(const replay_tensor* t, const unsigned char* data, const unsig
 static int is_right(int v, int k, int whole) {
   const replay_tensor* t = &replay_tensors[k];
   const replay_digest* r = &replay_digests[v][k];
-  const unsigned char* right = t->output < 0 ? NULL : replay_expected[v][t->output];
-  const unsigned char* data =
-      t->output < 0 ? t->pool + t->offset : (const unsigned char*)replay_outputs[t->output];
-  const double allowed = t->output < 0 ? 0 : replay_allowed[v][t->output];
+  const unsigned char *data = t->pool, *right = NULL;
+  double allowed = 0;
+  if (t->output >= 0) {
+    data = replay_outputs[t->output];
+    right = (const unsigned char*)replay_expected[v][t->output] + t->offset;
+    allowed = replay_allowed[v][t->output];
+  }
   replay_found found = {0xffffffffu, HUGE_VAL, -HUGE_VAL, 0};
-  visit(t, data, right, allowed, &found);
+  visit(t, data + t->offset, right, allowed, &found);
   int wrong = found.differs;
   if (r->what == REPLAY_EXACT) wrong |= found.crc != r->crc;
   if (r->what == REPLAY_RANGE) {
@@ -131,6 +141,30 @@ static void spoil(int v) {
   for (int o = 0; o < REPLAY_OUTPUTS; ++o) memset(replay_outputs[o], 0x5A + v, replay_bytes[o]);
 }
 
+/* Return a digest (FNV-1a) of the bytes that an operator must not change. */
+static uint32_t kept_bytes(int32_t step) {
+  uint32_t digest = 2166136261u;
+  for (size_t s = 0; s < sizeof replay_kept / sizeof *replay_kept; ++s) {
+    const replay_span* kept = &replay_kept[s];
+    for (uint32_t i = kept->begin; kept->step == step && i < kept->end; ++i) {
+      digest = (digest ^ kept->pool[i]) * 16777619u;
+    }
+  }
+  return digest;
+}
+
+/* Run an operator; `first`: the number of its first tensor. */
+static int32_t run_step(int v, REPLAY_STATE* state, int32_t step, int first) {
+  const uint32_t kept = kept_bytes(step);
+  const int32_t code = REPLAY_STEP(state, 1);
+  if (code >= 0 && !found_difference && kept_bytes(step) != kept) {
+    found_difference = 1;
+    REPLAY_PRINT("vector %d: memory differs that is no result of operator %d (nodes %s)\n", v,
+                 (int)step, replay_tensors[first].nodes);
+  }
+  return code;
+}
+
 /* Return 0 if all tensors are as recorded. */
 int replay(void) {
   for (int v = 0; v < REPLAY_VECTORS; ++v) {
@@ -143,11 +177,12 @@ int replay(void) {
     spoil(v);
     code = REPLAY_BEGIN(&state, &inputs, &outputs);
     for (int32_t step = 0, k = 0; step < REPLAY_STEPS; ++step) {
-      if (code >= 0) code = REPLAY_STEP(&state, 1);
+      if (code >= 0) code = run_step(v, &state, step, k);
       if (code < 0 || (code != 0) != (step + 1 < REPLAY_STEPS)) {
         REPLAY_PRINT("vector %d: operator %d returns %d\n", v, (int)step, (int)code);
         return 2;
       }
+      if (found_difference && !REPLAY_GOES_ON) return 1;
       for (; k < REPLAY_TENSORS && replay_tensors[k].step == step; ++k) {
         if (!is_right(v, k, 0)) return 1;
       }

@@ -11,14 +11,14 @@ def sign(data: bytes, key: Path) -> bytes:
 
     Raises ValueError for a key of another kind, ImportError without the package.
     """
-    return _read(key, "load_pem_private_key", None).sign(data).hex().encode() + b"\n"
+    return _read(key, "private", None).sign(data).hex().encode() + b"\n"
 
 
 def is_signed(data: bytes, signature: bytes, key: Path) -> bool:
     """Return whether the private key of a public key made this signature."""
     from cryptography.exceptions import InvalidSignature
 
-    public = _read(key, "load_pem_public_key")
+    public = _read(key, "public")
     try:
         public.verify(bytes.fromhex(signature.decode("ascii", "replace")), data)
     except (InvalidSignature, ValueError):
@@ -26,15 +26,18 @@ def is_signed(data: bytes, signature: bytes, key: Path) -> bool:
     return True
 
 
-def _read(path: Path, loader: str, *arguments: Any) -> Any:
+def _read(path: Path, kind: str, *arguments: Any) -> Any:
     try:
         from cryptography.hazmat.primitives import serialization
     except ImportError as problem:
         raise ImportError(
             "signatures need the package cryptography; install it: pip install 'tvmrt[evidence]'"
         ) from problem
+    data, other = path.read_bytes(), "public" if kind == "private" else "private"
+    if f"{other.upper()} KEY-".encode() in data:
+        raise ValueError(f"{path} is a {other} key; name the {kind} key of the pair")
     try:
-        key = getattr(serialization, loader)(path.read_bytes(), *arguments)
+        key = getattr(serialization, f"load_pem_{kind}_key")(data, *arguments)
     except (ValueError, TypeError) as problem:
         raise ValueError(f"{path} is not an unencrypted key in PEM form: {problem}") from problem
     if "ed25519" not in type(key).__module__.lower() + type(key).__name__.lower():

@@ -11,9 +11,9 @@ import numpy as np
 
 from tvmrt.compiler.sdk.codegen import c_string, memory_pool_symbol
 from tvmrt.compiler.sdk.graph import Graph, Value
-from tvmrt.compiler.sdk.program import Access
+from tvmrt.compiler.sdk.program import ARENA, Access, dense
 
-from .evaluation import ROUNDING, STEPS, OnnxNetwork, PlainEvaluation, compare, largest
+from .evaluation import ROUNDING, STEPS, OnnxNetwork, PlainEvaluation, compare, largest, part_of
 from .reference.code import bits_text
 
 FEW_MACS = 20_000_000  # networks with fewer multiply-adds get more vectors
@@ -22,7 +22,8 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class VisibleTensor:
-    """Tensor that lies in memory after an operator; ``output``: its number as an output."""
+    """Tensor that lies in memory after an operator; ``output``: the number of the output that it
+    is, or a part of; -1 for others."""
 
     step: int
     name: str
@@ -47,16 +48,14 @@ def visible_tensors(program: Any) -> list[VisibleTensor]:
         for i, step in enumerate(program.steps)
         for j, access in enumerate(step.writes)
     ]
-    last = {access.buffer: k for k, (*_, access) in enumerate(rows)}
     tensors = []
     for k, (i, j, step, access) in enumerate(rows):
         readers = tuple(
             n for n, (*_, other, _) in enumerate(rows)
             if n > k and any(access.buffer is read.buffer for read in other.reads)
         )  # fmt: skip
-        output = -1
-        if access.buffer in program.outputs and last[access.buffer] == k:
-            output = program.outputs.index(access.buffer)
+        outputs = program.outputs  # no element of them is written twice
+        output = outputs.index(access.buffer) if access.buffer in outputs else -1
         value = step.group.outputs[j]
         tensors.append(VisibleTensor(i, step.name, step.sources, value, access, output, readers))
     return tensors
@@ -124,12 +123,12 @@ def make_vector(
             array = None
         digests.append(_digest(tensor, array, lowered))
         if tensor.output >= 0:
-            right = outputs[tensor.output]
-            same = array is not None and array.size == right.size
-            drift = compare(array, right).error if same else 0.0
+            right, at = outputs[tensor.output], tensor.access.at
+            part = part_of(right, at.shape, at.strides, at.offset)
+            drift = 0.0 if array is None else compare(array, part).error
             least = STEPS if right.dtype.kind in "iub" else 16 * ROUNDING * largest(right)
             limit = max(least, 4 * drift) if np.isfinite(drift) else least
-            allowed[tensor.output] = float(f"{limit:.3g}")
+            allowed[tensor.output] = max(allowed[tensor.output], float(f"{limit:.3g}"))
     return Vector(inputs, outputs, allowed, digests)
 
 
@@ -182,7 +181,7 @@ def print_vectors(library: Any, tensors: Sequence[VisibleTensor], vectors: Seque
         _list("const uint32_t replay_bytes", [f"{b.nbytes}" for b in program.outputs]),
         _list("uint8_t *const replay_pools", [s for s, _ in used] or ["0"]),
         _list("const uint32_t replay_pool_bytes", [str(p.used_bytes) for _, p in used] or ["0"]),
-        "", *_tensor_lines(tensors, symbols), "",
+        "", *_tensor_lines(tensors, symbols), *_kept_lines(program, symbols), "",
     ]  # fmt: skip
     for v, vector in enumerate(vectors):
         lines += [_bits(f"in_{v}_{i}", a) for i, a in enumerate(vector.inputs.values())]
@@ -224,6 +223,33 @@ def _tensor_lines(tensors: Sequence[VisibleTensor], symbols: Sequence[str]) -> I
             f"{len(axes) // 2}, axes_{k}, {at.size}, {pool}, {place}}}"
         )
     yield "static const replay_tensor replay_tensors[] = {\n" + ",\n".join(rows) + "\n};"
+
+
+def _kept_lines(program: Any, symbols: Sequence[str]) -> Iterator[str]:
+    """Yield the bytes of each pool that each operator must not change: all but those from the first
+    to the last of each result, and its scratch memory."""
+    yield "static const replay_span replay_kept[] = {"
+    for number, step in enumerate(program.steps):
+        changed = [a for a in step.writes if a.buffer.kind == ARENA and a.at.size]
+        if step.scratch is not None:
+            changed.append(Access(step.scratch, dense((step.scratch.size,))))
+        for place, (symbol, pool) in enumerate(zip(symbols, program.pools)):
+            spans = [_span(access) for access in changed if access.buffer.pool == place]
+            begin = 0
+            for start, end in sorted([*spans, (pool.used_bytes, pool.used_bytes)]):
+                if begin < start:
+                    yield f"  {{{number}, {symbol}, {begin}, {start}}},"
+                begin = max(begin, end)
+    yield "  {-1, 0, 0, 0}\n};"
+
+
+def _span(access: Access) -> tuple[int, int]:
+    """Return where the first byte of a tensor is in its pool, and where its last one ends."""
+    ends = [stride * (n - 1) for n, stride in zip(access.shape, access.at.strides)]
+    first = access.at.offset + sum(n for n in ends if n < 0)
+    last = access.at.offset + sum(n for n in ends if n > 0)
+    size = access.dtype.numpy.itemsize
+    return access.buffer.address + first * size, access.buffer.address + (last + 1) * size
 
 
 def _bits(name: str, array: np.ndarray) -> str:

@@ -112,6 +112,58 @@ def test_an_operator_without_a_rule_has_no_bound_and_a_reason():
     assert row["error"] == float("inf") and "no bound is known for the operator" in row["reason"]
 
 
+TABLE = F32([[1], [-5], [9], [2], [7], [-8], [3], [4]])
+TOP = [
+    ("Mul", ["x", "fifty"], ["m"], {}), ("Sigmoid", ["m"], ["s"], {}),
+    ("TopK", ["s", "k"], ["v", "i"], {}),
+]  # fmt: skip
+BEST = [*TOP[:2], ("ArgMax", ["s"], ["i"], {"axis": 0, "keepdims": 1})]
+LENGTH = [("Cast", ["m"], ["l"], {"to": 7})]
+CHOICES = {  # rows, and constants: places from floats that differ by rounding
+    "gather": ([*TOP, ("Gather", ["t", "i"], ["y"], {})], {"t": TABLE}),
+    "gather elements": (
+        [*TOP, ("GatherElements", ["t", "i"], ["y"], {"axis": 0})], {"t": TABLE[:, 0]},
+    ),
+    "gather by tuples": ([*BEST, ("GatherND", ["t", "i"], ["y"], {})], {"t": TABLE}),
+    "scatter": (
+        [*BEST, ("ScatterND", ["t", "i", "u"], ["y"], {})], {"t": TABLE[:, 0], "u": TABLE[5, 0]},
+    ),
+    "reverse": (
+        [*TOP[:1], *LENGTH, ("ReverseSequence", ["t", "l"], ["y"], {"time_axis": 0,
+                                                                    "batch_axis": 1})],
+        {"t": np.repeat(TABLE, 8, 1)},
+    ),
+}  # fmt: skip
+
+
+def choice(case):
+    rows, constants = CHOICES[case]
+    constants = {**constants, "fifty": F32([50]), "k": np.array([2])}
+    return model_of(rows, {"x": np.ones(8, F32)}, constants, ["y"])
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_an_element_at_a_place_that_may_be_wrong_is_any_element(case):
+    bound = error_bounds(import_graph(choice(case)), {"x": (0.9, 1)})["outputs"]["y"]
+    assert (bound["low"], bound["high"], bound["error"]) == (-8, 9, 17)  # of the table
+
+
+def test_places_differ_between_exact_and_computed_networks():
+    """Sigmoid rises, so that the last two are the largest; as float32, all its results are equal,
+    and TopK chooses the first two."""
+    model = choice("gather")
+    x = np.linspace(0.9, 1, 8, dtype=F32)
+    found = tvmrt.load(model, reproducible=True)({"x": x})["y"]
+    bound = error_bounds(import_graph(model), {"x": (0.9, 1)})["outputs"]["y"]["error"]
+    assert 0 < np.abs(found - TABLE[[7, 6]]).max() <= bound
+
+
+def test_places_of_integers_choose_without_an_error():
+    feeds = {"i": np.ones(3, np.int64)}
+    model = model_of([("Gather", ["t", "i"], ["y"], {})], feeds, {"t": TABLE}, ["y"])
+    assert error_bounds(import_graph(model), {"i": (0, 7)})["outputs"]["y"]["error"] == 0
+
+
 @pytest.mark.parametrize("ranges", [{"x": (1, 0)}, {"x": (0, float("inf"))}])
 def test_a_wrong_range_is_an_error(ranges):
     graph = import_graph(model_of([("Relu", ["x"], ["y"], {})], {"x": np.ones(3, F32)}, {}, ["y"]))

@@ -14,9 +14,11 @@ from reference_case import model_of
 
 import tvmrt
 from tvmrt.cli import main
+from tvmrt.plugins.evidence.folder import digests
 from tvmrt.plugins.evidence.loops import _with_counters
 from tvmrt.plugins.evidence.trace import line_owners
 from tvmrt.plugins.evidence.vectors import draw_inputs
+from tvmrt.plugins.evidence.verify import verify_folder
 
 FILES = {
     "bounds.json", "code", "index.json", "loops.ais", "loops.ffx", "network.onnx",
@@ -29,6 +31,7 @@ TOPK = "code/include/tvm/runtime/kernels/op/topk.h"
 needs_valgrind = pytest.mark.skipif(
     shutil.which("valgrind") is None, reason="valgrind is not installed"
 )
+LIB = "code/tvmgen_default_lib1.c"
 STEP = "code/tvmgen_default_step.c"  # its loop ends if an operator fails
 
 
@@ -112,6 +115,16 @@ def test_bounds_of_a_convolutional_network_are_derived(target, tmp_path):
     loops = json.loads((folder / "wcet.json").read_text())["loops"]
     assert len(loops) > 30
     assert {each["basis"] for each in loops} == {"derived"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["host", "cortex-m0plus"])
+def test_code_with_equal_bits_has_evidence(target, tmp_path):
+    """Such code refuses -ffast-math, with which compilers reorder sums."""
+    folder = make_evidence("digits_f32", tmp_path / "e", target=target, reproducible=True)
+    loops = json.loads((folder / "wcet.json").read_text())["loops"]
+    assert len(loops) > 10
+    assert wrong_rows(folder) == []
 
 
 def test_without_valgrind_bounds_are_counted(tmp_path, monkeypatch):
@@ -205,6 +218,10 @@ def test_a_signature_is_of_its_key(tmp_path):
     assert wrong_rows(folder, evidence_key=tmp_path / "key.pub") == []
     other = tmp_path / "other.pub"
     assert wrong_rows(folder, evidence_key=other) == [f"signature: index.sig is not of {other}"]
+    with pytest.raises(ValueError, match=r"key\.pem is a private key; name the public key"):
+        wrong_rows(folder, evidence_key=tmp_path / "key.pem")
+    rows, _ = verify_folder(folder, {})
+    assert "not checked: name the public key" in {r.part: r.verdict.note for r in rows}["signature"]
     (folder / "index.sig").unlink()
     assert wrong_rows(folder, evidence_key=other) == ["signature: index.sig is missing"]
 
@@ -225,6 +242,60 @@ def test_a_network_for_a_board_is_checked_here(tmp_path):
     assert wrong_rows(folder) == []
 
 
+PARTS = [
+    ("Sin", ["x"], ["s"], {}), ("ReduceMax", ["s"], ["n"], {"axes": [1], "keepdims": 1}),
+    ("Concat", ["s", "n"], ["parts"], {"axis": 1}),
+    ("Conv", ["c", "w"], ["d"], {"pads": [1, 1, 1, 1]}),
+    ("Transpose", ["d"], ["turned"], {"perm": [0, 2, 3, 1]}),
+    ("Relu", ["x"], ["r"], {}), ("Reshape", ["r", "flat"], ["view"], {}),
+    ("Slice", ["s", "from", "to"], ["slice"], {}),
+]  # fmt: skip
+
+
+def change(folder, name, old, new):
+    """Change a file of the folder, and its hash in the index."""
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new))
+    index = json.loads((folder / "index.json").read_text())
+    index["sha256"] |= digests({name: (folder / name).read_bytes()})
+    (folder / "index.json").write_text(json.dumps(index))
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """Evidence of outputs that are written in parts, or are views of what an operator writes."""
+    feeds = {"x": np.ones((5, 7), np.float32), "c": np.ones((1, 2, 4, 4), np.float32)}
+    constants = {
+        "w": np.random.default_rng(1).normal(size=(3, 2, 3, 3)).astype(np.float32),
+        "flat": np.array([35]), "from": np.array([1, 2]), "to": np.array([3, 4]),
+    }  # fmt: skip
+    model = model_of(PARTS, feeds, constants, ["parts", "turned", "view", "slice"])
+    folder = tmp_path_factory.mktemp("parts") / "evidence"
+    tvmrt.compile(model, evidence=folder, target="cortex-m4", **FIRMWARE)
+    return folder
+
+
+def test_outputs_in_parts_and_views_are_right(parts):
+    assert wrong_rows(parts) == []
+
+
+def test_a_part_at_a_wrong_place_is_reported(parts, tmp_path):
+    folder = shutil.copytree(parts, tmp_path / "copy")
+    change(folder, STEP, ", parts + 7)", ", parts + 6)")
+    wrong = wrong_rows(folder)
+    assert "Concat_parts_part1 differs, the result of operator 3" in "".join(wrong[:2])
+    assert "output of vector 0: Concat_parts_part1 differs" in wrong
+
+
+def test_a_write_outside_of_results_is_reported(digits, tmp_path):
+    """More channels than the tensor has: no operator reads what they overwrite."""
+    folder = shutil.copytree(digits, tmp_path / "copy")
+    change(folder, LIB, "MAX,\n      .channels = 32", "MAX,\n      .channels = 40")
+    found = "memory differs that is no result of operator 5 (nodes pool)"
+    assert any(row.startswith(f"code: replay vector 0: {found}") for row in wrong_rows(folder))
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -240,6 +311,15 @@ def test_other_forms_of_code_are_refused(options, text, tmp_path):
             **{**FIRMWARE, **options},
         )  # fmt: skip
     assert not (tmp_path / "e").exists()
+
+
+def test_a_missing_folder_is_reported_before_the_compilation(tmp_path, capsys):
+    network = tmp_path / "no network.onnx"
+    network.write_bytes(b"")
+    command = ["compile", str(network), "-o", str(tmp_path / "out"), "--target", "cortex-m4"]
+    command += ["--interface-api", "c", "--evidence", str(tmp_path / "missing" / "e")]
+    assert main(command) == 2
+    assert f"{tmp_path / 'missing'}, which does not exist; create it" in capsys.readouterr().err
 
 
 def test_another_folder_is_refused(tmp_path, capsys):
