@@ -159,8 +159,8 @@ static int32_t run_step(int v, REPLAY_STATE* state, int32_t step, int first) {
   const int32_t code = REPLAY_STEP(state, 1);
   if (code >= 0 && !found_difference && kept_bytes(step) != kept) {
     found_difference = 1;
-    REPLAY_PRINT("vector %d: memory differs that is no result of operator %d (nodes %s)\n", v,
-                 (int)step, replay_tensors[first].nodes);
+    REPLAY_PRINT("vector %d: memory that is not a result differs after operator %d (nodes %s)\n", v,
+                 (int)step, first < REPLAY_TENSORS ? replay_tensors[first].nodes : "unknown");
   }
   return code;
 }

@@ -292,7 +292,7 @@ def test_a_write_outside_of_results_is_reported(digits, tmp_path):
     """More channels than the tensor has: no operator reads what they overwrite."""
     folder = shutil.copytree(digits, tmp_path / "copy")
     change(folder, LIB, "MAX,\n      .channels = 32", "MAX,\n      .channels = 40")
-    found = "memory differs that is no result of operator 5 (nodes pool)"
+    found = "memory that is not a result differs after operator 5 (nodes pool)"
     assert any(row.startswith(f"code: replay vector 0: {found}") for row in wrong_rows(folder))
 
 
