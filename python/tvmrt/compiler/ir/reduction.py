@@ -195,7 +195,7 @@ class ArgReduce(Op):
         "axis: axis of x, keepdims: bool, select_last: bool (select_last_index)",
         rules=[
             holds(
-                "axis has an element, or y has none",
+                "axis has an element",
                 lambda S, axis: _has_element(S[axis], [*S[:axis], *S[axis + 1 :]]),
             ),
             let(
