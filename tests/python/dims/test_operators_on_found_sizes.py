@@ -102,6 +102,12 @@ CASES = {
         i = Cast<to=7>(o) rest = Sub(n, i) parts = Concat<axis=0>(rest, i)
         s = SplitToSequence<axis=0>(l, parts) last = Constant<value_int=-1>()
         y = SequenceAt(s, last) }""",
+    "the largest of some of a computed number of elements": """(float[K] y) {
+        q = Abs(x) c = Ceil(q) i = Cast<to=7>(c) first = Constant<value_ints=[0]>()
+        sum = ReduceSum<keepdims=0>(i, first) z = Constant<value_int=0>()
+        o = Constant<value_int=1>() r = Range(z, sum, o) g = Cast<to=1>(r)
+        three = Constant<value_float=3.0>() m = Greater(g, three) e = Compress<axis=0>(g, m)
+        n = Shape(e) two = Constant<value_ints=[2]>() k = Min(n, two) y, j = TopK(e, k) }""",
     "ArgMax of a table of pairs": f"""(int64[K] y) {{ {FOUND}
         column = Constant<value_ints=[-1,1]>() r = Reshape(f, column) d = Mul(r, f)
         y = ArgMax<axis=1, keepdims=0>(d) }}""",

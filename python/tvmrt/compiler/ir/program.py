@@ -216,9 +216,10 @@ class Step:
         shapes = [v.shape for n in self.group.nodes for v in (*n.operands(), *n.outputs)]
         offsets = [p.offset for p in layouts if with_offsets or data_dependent_symbols(p.offset)]
         moved = symbols_of(*offsets)
-        # a loop's body has addresses in the scratch memory
-        extents = [*attrs, *shapes, self.scratch_bytes]
-        return moved | symbols_of(*((p.shape, p.strides) for p in layouts), *extents)
+        # a loop's body has addresses in the scratch memory, by dimensions of inputs as well
+        memory = {s for s in symbols_of(self.scratch_bytes) if s.source is None and not s.local}
+        extents = symbols_of(*((p.shape, p.strides) for p in layouts), *attrs, *shapes)
+        return moved | memory | extents
 
     def dims(self) -> set[Symbol]:
         """Return the symbols that are dimensions of inputs."""
