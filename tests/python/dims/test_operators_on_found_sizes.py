@@ -112,7 +112,7 @@ CASES = {
         column = Constant<value_ints=[-1,1]>() r = Reshape(f, column) d = Mul(r, f)
         y = ArgMax<axis=1, keepdims=0>(d) }}""",
     "boxes of any number, without a limit": """(int64[K,3] y) {
-        n = Shape(x) four = Constant<value_ints=[1,-1,1]>() r = Reshape(x, four) q = Abs(r)
+        column = Constant<value_ints=[1,-1,1]>() r = Reshape(x, column) q = Abs(r)
         s = Neg(q) t = Concat<axis=2>(r, r, q, q) one = Constant<value_ints=[1,1,-1]>()
         scores = Reshape(x, one) limit = Constant<value_ints=[9223372036854775807]>()
         overlap = Constant<value_float=0.3>() least = Constant<value_float=0.0>()

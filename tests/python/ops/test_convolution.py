@@ -118,6 +118,7 @@ def test_without_channels(tmp_path):
     check(cases, 13, tmp_path)
 
 
+@pytest.mark.slow
 def test_transposed(tmp_path):
     cases = [
         case(
