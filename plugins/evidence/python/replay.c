@@ -146,7 +146,8 @@ static uint32_t kept_bytes(int32_t step) {
   uint32_t digest = 2166136261u;
   for (size_t s = 0; s < sizeof replay_kept / sizeof *replay_kept; ++s) {
     const replay_span* kept = &replay_kept[s];
-    for (uint32_t i = kept->begin; kept->step == step && i < kept->end; ++i) {
+    if (kept->step != step) continue;
+    for (uint32_t i = kept->begin; i < kept->end; ++i) {
       digest = (digest ^ kept->pool[i]) * 16777619u;
     }
   }
