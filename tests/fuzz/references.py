@@ -2,8 +2,9 @@
 
 ONNX networks are compared with onnxruntime without its optimiser. The onnx package's reference
 evaluator replaces it for networks that onnxruntime does not run, and for nodes that the table of
-differences (tvmrt.compiler.differences) lists as incorrect in onnxruntime. ``.tflite`` networks are
-compared with LiteRT's reference kernels, or its optimised ones if there is no reference kernel.
+differences (tests/python/support/differences) lists as incorrect in onnxruntime. ``.tflite``
+networks are compared with LiteRT's reference kernels, or its optimised ones if there is no
+reference kernel.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import flatbuffers
 import numpy as np
 import onnx
 
-from tvmrt.cli.split_evaluation import nodes_to_evaluate, run_with_reference
-from tvmrt.compiler.differences import Judge, differences_of
+from tvmrt.cli.split_evaluation import run_with_reference
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
+from differences import Judge, differences_of, nodes_to_evaluate
+from differences.exact_reference import evaluators
 
 Model = Union[onnx.ModelProto, bytes]  # the content of a .tflite file
 Feeds = Mapping[str, np.ndarray]
@@ -53,7 +55,7 @@ def by_the_standard(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
 
 
 def _evaluated(model: onnx.ModelProto, feeds: Feeds, chosen: Mapping) -> list[np.ndarray]:
-    found = run_with_reference(model, feeds, _named_by_onnxruntime, chosen)
+    found = run_with_reference(model, feeds, _named_by_onnxruntime, dict(chosen), evaluators())
     return [np.asarray(found[each.name]) for each in model.graph.output]
 
 
@@ -61,7 +63,7 @@ def by_standard(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
     """Return the outputs of the evaluator, or of onnxruntime for operators that it lacks."""
     nodes, lacking = model.graph.node, {""}
     while True:
-        chosen = {i: ["standard"] for i, n in enumerate(nodes)
+        chosen = {i: "standard" for i, n in enumerate(nodes)
                   if not n.domain and n.op_type not in lacking}  # fmt: skip
         try:
             return _evaluated(model, feeds, chosen)
@@ -77,13 +79,13 @@ def with_standard_indices(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarr
     onnxruntime takes the largest integer for the end of the axis also where steps are negative,
     computes coordinates in float32, and has a window where none fits by less than a stride."""
     nodes, operators = enumerate(model.graph.node), ("Slice", "Resize", "MaxPool", "AveragePool")
-    return _evaluated(model, feeds, {i: ["standard"] for i, n in nodes if n.op_type in operators})
+    return _evaluated(model, feeds, {i: "standard" for i, n in nodes if n.op_type in operators})
 
 
 def by_parts(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
     """Return the outputs of onnxruntime, with the evaluator's results at the nodes where it
     fails."""
-    chosen: dict[int, list[str]] = {}
+    chosen: dict[int, str] = {}
     while True:
         try:
             return _evaluated(model, feeds, chosen)
@@ -92,7 +94,7 @@ def by_parts(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
             nodes = [i for i, n in enumerate(model.graph.node) if name and n.name == name[1]]
             if not nodes or nodes[0] in chosen:
                 raise
-            chosen[nodes[0]] = ["onnxruntime fails"]
+            chosen[nodes[0]] = "onnxruntime fails"
 
 
 def leaves_the_standard(model: onnx.ModelProto, feeds: Feeds) -> bool:
@@ -160,8 +162,6 @@ def by_reference(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
     """Return the outputs of the onnx package's reference evaluator, with Resize coordinates as
     fractions."""
     from onnx.reference import ReferenceEvaluator
-
-    from tvmrt.compiler.differences.exact_reference import evaluators
 
     evaluator = ReferenceEvaluator(model, new_ops=evaluators())
     with np.errstate(all="ignore"):

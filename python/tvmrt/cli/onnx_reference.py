@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,6 +173,7 @@ def dequantize_scales(model: onnx.ModelProto) -> dict[str, float]:
     return steps
 
 
+EVALUATOR = "onnx reference"  # the name of the onnx package's evaluator as a reference
 ISOLATED_PREFIX = "alone:"  # name prefix of an output that a node computes from given inputs
 
 
@@ -226,20 +228,19 @@ def expected_outputs(
     inputs: Mapping[str, np.ndarray],
     operators: Catalogue | None = None,
     labels: Labels | None = None,
-    with_data: bool = False,
+    chosen: dict[int, str] | None = None,
 ) -> tuple[str, dict[str, Expected]]:
     """Return the name of the reference, and every output of the model by name. Outputs that are
     strings or maps are converted to numbers with their ``labels``.
 
     The reference is onnxruntime if it is installed. It runs without optimisations, and again with
     them, and with bfloat16 inputs changed by rounding errors, to measure the arithmetic noise.
-    Nodes that it computes differently from the standard, or has no kernel for, are run by the
-    reference evaluator of the onnx package (see tvmrt.compiler.differences); ``with_data`` also
-    those where it differs for some values only. The evaluator also runs networks with custom
+    The reference evaluator of the onnx package runs ``chosen`` nodes (the reason by index), and
+    those that onnxruntime cannot run, which are added. It also runs networks with custom
     ``operators``, and all networks without onnxruntime. Nodes that permit onnxruntime to round
     activations to 8 bits compute in float32, as tvmrt does.
     """
-
+    chosen = {} if chosen is None else chosen
     own = operators_used(model, operators)
     if own:
         made = _evaluators(own)
@@ -247,14 +248,16 @@ def expected_outputs(
     try:
         import onnxruntime  # noqa: F401
     except ImportError:
-        return "onnx reference", _evaluate_reference(model, inputs, labels=labels)
+        return EVALUATOR, _evaluate_reference(model, inputs, labels=labels)
     exact = _without_accuracy_levels(model)
-    plain, judge = _by_onnxruntime(exact, inputs, False, with_data)
-    tuned, _ = _by_onnxruntime(exact, _perturbed(inputs), True, with_data)
     plain, tuned = (
-        strings_to_indices(split_sequences(values), labels or {}) for values in (plain, tuned)
+        strings_to_indices(split_sequences(values), labels or {})
+        for values in (
+            _by_onnxruntime(exact, inputs, False, chosen),
+            _by_onnxruntime(exact, _perturbed(inputs), True, chosen),
+        )
     )
-    return judge, {
+    return name_of_reference(model, chosen), {
         name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
     }
 
@@ -339,43 +342,43 @@ def _without_accuracy_levels(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _by_onnxruntime(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool, with_data: bool
-) -> tuple[dict[str, Any], str]:
-    """Return every output by name, and the reference: onnxruntime except where it is wrong."""
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool, chosen: dict[int, str]
+) -> dict[str, Any]:
+    """Return every output by name: by onnxruntime, and by the evaluator for ``chosen`` nodes."""
     from tvmrt.cli import split_evaluation
     from tvmrt.cli.onnxruntime_session import run_onnxruntime
 
     def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
         return run_onnxruntime(part, feeds, optimise)
 
-    chosen = split_evaluation.nodes_to_evaluate(model, with_data)
-    known = bool(chosen)
-    try:
-        values = split_evaluation.run_with_reference(model, inputs, run, chosen)
-    except split_evaluation.RejectedNetwork:
-        raise
-    except ValueError:
-        if not known:
-            raise
-        return run(model, inputs), "onnxruntime"  # the model cannot be split into parts
-    return values, _name_of_reference(model, chosen)
+    return split_evaluation.run_with_reference(model, inputs, run, chosen)
 
 
-def _name_of_reference(model: onnx.ModelProto, chosen: Mapping[int, Sequence[str]]) -> str:
+def name_of_reference(model: onnx.ModelProto, chosen: Mapping[int, str]) -> str:
     """Return the name of onnxruntime, with the nodes that the reference evaluator ran."""
-    from tvmrt.cli.split_evaluation import NO_KERNEL
-
     if not chosen:
         return "onnxruntime"
-    found = {f"{model.graph.node[i].op_type}, {each}" for i, why in chosen.items() for each in why}
-    reasons = {each for why in chosen.values() for each in why}
-    lacks = ["has no kernel"] if NO_KERNEL in reasons else []
-    differs = ["differs"] if reasons - {NO_KERNEL} else []
+    operators = ", ".join(sorted({model.graph.node[place].op_type for place in chosen}))
     nodes = "1 node" if len(chosen) == 1 else f"{len(chosen)} nodes"
     return (
-        f"onnxruntime, and for {nodes} ({'; '.join(sorted(found))}) with the reference "
-        f"evaluator of onnx, since onnxruntime {' or '.join(differs + lacks)} there"
+        f"onnxruntime, and for {nodes} ({operators}) with the reference evaluator of onnx, since "
+        f"onnxruntime {' or '.join(sorted(set(chosen.values())))} there"
     )
+
+
+def results_of_evaluator(
+    model: onnx.ModelProto, places: Iterable[int], values: Mapping[str, Any], labels: Labels
+) -> dict[str, Expected]:
+    """Return the results of nodes, by index, on given values, without those of nodes that the
+    evaluator of the onnx package cannot run."""
+    from tvmrt.cli.split_evaluation import evaluate_node
+
+    found: dict[str, Any] = {}
+    for place in places:
+        with suppress(ValueError):
+            found.update(evaluate_node(model, place, dict(values)))
+    arrays = strings_to_indices(split_sequences(found), labels)
+    return {name: Expected(value) for name, value in arrays.items()}
 
 
 def _evaluate_reference(

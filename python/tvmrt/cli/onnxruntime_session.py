@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli.split_evaluation import RejectedNetwork
-
 if TYPE_CHECKING:
     import numpy as np
     import onnx
@@ -29,7 +27,7 @@ def onnxruntime_session(
     """Return an onnxruntime session with that many threads.
 
     ``exact`` prefers correct results over speed. Raises ImportError if onnxruntime is not
-    installed, and RejectedNetwork if it cannot load the network.
+    installed, and ValueError if it cannot load the network.
     """
     try:
         import onnxruntime
@@ -55,7 +53,7 @@ def onnxruntime_session(
             return onnxruntime.InferenceSession(source, choices, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no base class
             refused = " ".join(str(error).split())
-    raise RejectedNetwork(f"onnxruntime rejects the network: {refused}")
+    raise ValueError(f"onnxruntime rejects the network: {refused}")
 
 
 def without_fixed_extents(

@@ -1,7 +1,6 @@
 """Run a network in parts: some nodes run in a runtime, the others in the ONNX evaluator.
 
-The evaluator, with exact operators, runs nodes for which the table of
-differences names it as the judge, and nodes that the runtime rejects. The runtime runs all others.
+The evaluator runs the nodes that the caller chooses, and nodes that the runtime cannot run.
 """
 
 from __future__ import annotations
@@ -11,62 +10,29 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.compiler.differences import TABLE, Difference, Judge, NodeView, differences_of
-
 if TYPE_CHECKING:
     import onnx
 
 Values = dict[str, Any]
 Runtime = Callable[["onnx.ModelProto", Mapping[str, Any]], Values]
-NO_KERNEL = "no kernel"  # the reason for a node that the runtime rejects
-
-
-class RejectedNetwork(ValueError):
-    """Error of a runtime that cannot load a network, for example because it lacks a kernel."""
-
-
-def nodes_to_evaluate(model: onnx.ModelProto, with_data: bool = False) -> dict[int, list[str]]:
-    """Return the names of rows judged by the evaluator, by index in ``model.graph.node``.
-
-    ``with_data``: also rows that apply to some run-time values only, which the evaluator computes
-    as the standard says, unlike onnxruntime.
-    """
-    from tvmrt.compiler.frontend.onnx.tensors import nodes
-
-    rows = {
-        row
-        for row in TABLE
-        if _is_evaluated(row)
-        or (with_data and row.onnxruntime_differs and not row.evaluator_differs)
-    }
-    operators = {operator for row in rows for operator in row.operators}
-    if not any(NodeView(n.op_type, n.domain).operator in operators for n in nodes(model)):
-        return {}  # without type inference of a large network
-    judged = {}
-    for place, found in differences_of(model).items():
-        names = [row.name for row in found if row in rows]
-        if names:
-            judged[place] = names
-    return judged
-
-
-def _is_evaluated(row: Difference) -> bool:
-    return row.judge in (Judge.EXACT, Judge.REFERENCE) and not row.data
+NO_RESULT = "gives no result"  # the reason for a node that the runtime cannot run
 
 
 def run_with_reference(
     model: onnx.ModelProto,
     inputs: Mapping[str, Any],
     runtime: Runtime,
-    chosen: dict[int, list[str]],
+    chosen: dict[int, str],
+    operators: Sequence[type] = (),
 ) -> Values:
     """Return every output by name, computed by ``runtime`` and the evaluator.
 
-    ``runtime(model, inputs)`` returns the outputs of a model by name, and raises RejectedNetwork if
-    it cannot load it. ``chosen``: nodes for the evaluator, with the reasons, by index in
-    ``model.graph.node``; nodes that the runtime rejects are added. Raises ValueError if the network
-    cannot be split, for example because a sequence of unknown type connects two parts, and the
-    runtime's error if the evaluator cannot run a rejected node either.
+    ``runtime(model, inputs)`` returns the outputs of a model by name, and raises ValueError if it
+    lacks a kernel or refuses the values. ``chosen``: nodes for the evaluator, with the reason, by
+    index in ``model.graph.node``; nodes that the runtime cannot run are added. ``operators``: see
+    :func:`evaluate`. Raises ValueError if the network cannot be split, for example because a
+    sequence of unknown type connects two parts, and the runtime's error if the evaluator cannot run
+    such a node either.
     """
     import onnx
     from onnx import numpy_helper
@@ -74,12 +40,12 @@ def run_with_reference(
     if not chosen:
         try:
             return runtime(model, inputs)
-        except RejectedNetwork:
+        except ValueError:
             if len(model.graph.node) == 0:
                 raise
     graph = onnx.shape_inference.infer_shapes(model).graph
     constants = {each.name: each for each in model.graph.initializer}
-    run = _SplitRun(model, graph, runtime, chosen, dict(inputs))
+    run = _SplitRun(model, graph, runtime, chosen, operators, dict(inputs))
     run.finish()
     return {
         each.name: run.values[each.name]
@@ -96,7 +62,8 @@ class _SplitRun:
     model: onnx.ModelProto
     inferred: onnx.GraphProto
     runtime: Runtime
-    chosen: dict[int, list[str]]
+    chosen: dict[int, str]
+    operators: Sequence[type]
     values: Values
     required: set[str] = field(default_factory=set)
 
@@ -110,13 +77,13 @@ class _SplitRun:
             (self._by_evaluator if by_evaluator else self._by_runtime)(places)
 
     def _by_runtime(self, places: Sequence[int]) -> None:
-        """Run nodes by the runtime; if it rejects them, one by one."""
+        """Run nodes by the runtime; if it cannot, one by one."""
         part, feeds = self._part(places)
         try:
             self.values.update(self.runtime(part, feeds))
             return
-        except RejectedNetwork as problem:
-            rejection = problem
+        except ValueError as problem:
+            refusal = problem
         if len(places) > 1:
             after = self.required
             for number, place in enumerate(places):
@@ -127,16 +94,23 @@ class _SplitRun:
         try:
             self._by_evaluator(places)
         except ValueError:
-            raise rejection from None
-        self.chosen[places[0]] = [NO_KERNEL]
+            raise refusal from None
+        self.chosen[places[0]] = NO_RESULT
 
     def _by_evaluator(self, places: Sequence[int]) -> None:
-        self.values.update(evaluate(*self._part(places)))
+        self.values.update(evaluate(*self._part(places), self.operators))
 
     def _part(self, places: Sequence[int]) -> tuple[onnx.ModelProto, Values]:
         """Return some nodes as a model whose inputs are known values, and these values."""
         part = _part(self.model, self.inferred, places, self.values, self.required)
         return part, {each.name: self.values[each.name] for each in part.graph.input}
+
+
+def evaluate_node(model: onnx.ModelProto, place: int, values: Values) -> Values:
+    """Return the results of one node by the evaluator. Raises ValueError if it cannot run it."""
+    required = set(model.graph.node[place].output)
+    part = _part(model, model.graph, [place], values, required)
+    return evaluate(part, {each.name: values[each.name] for each in part.graph.input})
 
 
 def names_read(nodes: Any) -> set[str]:
@@ -206,7 +180,7 @@ def evaluate(
     from onnx.inliner import inline_local_functions
     from onnx.reference import ReferenceEvaluator
 
-    from tvmrt.compiler.differences.exact_reference import evaluators  # imports numpy
+    from tvmrt.cli.exact_operators import evaluators  # imports numpy
 
     if model.functions:  # functions may not use additional operators in it
         model = inline_local_functions(model)

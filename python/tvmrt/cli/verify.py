@@ -53,10 +53,11 @@ def command(
     """Check every node of the network MODEL against onnxruntime, or its format's own runtime.
 
     The network is compiled twice: as it is, to compare its outputs, and with all intermediate
-    tensors kept, to compare the result of each node on its actual inputs. Without onnxruntime, the
-    reference is the evaluator of the onnx package. It also checks nodes that onnxruntime has no
-    kernel for, or is known to compute wrongly, such as nearest Resize by sizes; the last line names
-    them, and docs/reference/accuracy.md lists them. Random results are not compared. Nodes that
+    tensors kept, to compare the result of each node on its actual inputs. The evaluator of the onnx
+    package runs nodes that onnxruntime cannot run, and nodes whose result onnxruntime does not
+    confirm: a result is right if one of the two confirms it, since both compute some nodes wrongly
+    (docs/reference/accuracy.md); the last line names these nodes. Without onnxruntime, the
+    evaluator is the only reference. Random results are not compared. Nodes that
     permit int8 activations (accuracy_level of MatMulNBits) are compared with float32 kernels. The
     exit code is 1 if anything is wrong.
 
@@ -107,12 +108,11 @@ def compare_tensors(
     network, choices = dynamic_sizes.with_chosen_dims(network, choices)
     tried = dynamic_sizes.trials(network, choices, inputs_file)
     choices["operators"] = gather(choices["operators"])
-    rows, judge = _check_outputs(network, tried, threads, choices)
-    if not outputs_only:
-        more, other = _check_nodes(network, tried, threads, choices)
-        rows += more
-        judge = max(judge, other, key=len)  # the one that names more nodes
-    return rows, judge
+    if outputs_only:
+        return _check_outputs(network, tried, threads, choices, None)
+    nodes, chosen = _check_nodes(network, tried, threads, choices)
+    rows, judge = _check_outputs(network, tried, threads, choices, chosen)
+    return rows + nodes, judge
 
 
 def _report(rows: list[TensorComparison], judge: str, show_all: bool, as_json: bool) -> int:
@@ -126,9 +126,14 @@ def _report(rows: list[TensorComparison], judge: str, show_all: bool, as_json: b
 
 
 def _check_outputs(
-    model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
+    model: onnx.ModelProto,
+    tried: Sequence[dynamic_sizes.Trial],
+    threads: int,
+    choices: Mapping,
+    chosen: dict[int, str] | None,
 ) -> tuple[list[TensorComparison], str]:
-    """Compare the outputs of the network; also return the name of the reference."""
+    """Compare the outputs of the network; also return the name of the reference. ``chosen``: see
+    verify_differences.compare_outputs."""
     rows, judge = [], ""
     runs, known, reduced = _run(model, tried, threads, choices)
     rounded = verify_differences.bfloat16_outputs(model)
@@ -141,8 +146,8 @@ def _check_outputs(
         compare = partial(
             _compare, _part("outputs", trial), model, actual, rounded=rounded, steps=steps
         )
-        found, judge = verify_differences.compare_by_text(
-            model, trial.inputs, choices["operators"], known, compare, with_followers=True
+        found, judge = verify_differences.compare_outputs(
+            model, trial.inputs, choices["operators"], known, compare, chosen
         )
         rows += found
     return rows, judge
@@ -154,12 +159,13 @@ def _part(name: str, trial: dynamic_sizes.Trial) -> str:
 
 def _check_nodes(
     model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
-) -> tuple[list[TensorComparison], str]:
+) -> tuple[list[TensorComparison], dict[int, str]]:
     """Compare the result of each node on the inputs that it had in the compiled network; also
-    return the name of the reference."""
+    return the nodes that the evaluator of onnx judges, with the reason, by index."""
     untyped = bool(onnx_reference.operators_used(model, choices["operators"]))
     observed = onnx_reference.with_all_tensors_as_outputs(model, untyped)
-    rows, judge = [], ""
+    rows: list[TensorComparison] = []
+    chosen: dict[int, str] = {}
     # all tensors are kept, so that no plan fits the limit
     runs, known, reduced = _run(observed, tried, threads, {**choices, "ram": None})
     rounded = tolerance.of_plugins(model)
@@ -174,11 +180,12 @@ def _check_nodes(
         compare = partial(
             _compare_isolated, _part("every node", trial), model, actual, rounded=rounded
         )
-        found, judge = verify_differences.compare_by_text(
+        found, places = verify_differences.compare_nodes(
             isolated, feeds, choices["operators"], alone, compare
         )
         rows += found
-    return rows, judge
+        chosen.update(places)
+    return rows, chosen
 
 
 def _run(
@@ -276,6 +283,11 @@ def _print(
         title, columns, cells, left=("part", "tensor", "node", "dtype", "shape", "verdict")
     )
     click.echo(f"{len(rows) - len(wrong)} of {len(rows)} tensors agree with {judge}")
+    if wrong and judge == onnx_reference.EVALUATOR:
+        click.echo(
+            "this evaluator computes some nodes wrongly (docs/reference/accuracy.md); for a second "
+            "reference: pip install onnxruntime"
+        )
 
 
 def _worst(rows: list[TensorComparison], wrong: list[TensorComparison]) -> list[TensorComparison]:

@@ -1,15 +1,14 @@
-"""Comparisons of ``tvmrt verify`` where the reference differs from the standard, or rounds."""
+"""Comparisons of ``tvmrt verify`` with two references; results that are rounded or random."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli import onnx_reference, tolerance
+from tvmrt.cli.onnx_reference import ISOLATED_PREFIX
 from tvmrt.cli.tolerance import TensorComparison
-from tvmrt.compiler.differences import Difference, Judge, differences_of
-from tvmrt.compiler.differences.lookup import types_of
 
 if TYPE_CHECKING:
     import onnx
@@ -20,77 +19,131 @@ if TYPE_CHECKING:
     from tvmrt.compiler.operator_key import FunctionKey
 
 Compare = Callable[[Mapping[str, "Expected"]], list[TensorComparison]]
+DIFFERS = "differs"  # the reason for a node whose result the evaluator confirms, not onnxruntime
 # Each step uses the state of the step before, and so amplifies errors of the products with inputs.
 RECURRENT = ("GRU", "LSTM", "RNN")
+RANDOM = frozenset(
+    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli".split()
+)
 
 
-def compare_by_text(
+def compare_nodes(
     model: onnx.ModelProto,
     inputs: Mapping[str, Any],
     operators: Catalogue | None,
     labels: Labels,
     compare: Compare,
-    with_followers: bool = False,
+) -> tuple[list[TensorComparison], dict[int, str]]:
+    """Compare the results of isolated nodes; also return the nodes whose results are those of the
+    evaluator of onnx, not of onnxruntime, with the reason, by index.
+
+    ``compare`` judges results against their reference. The standard leaves some results open, and
+    each runtime computes some wrongly (docs/reference/accuracy.md), so a result that onnxruntime
+    does not confirm is right if the evaluator does.
+    """
+    chosen: dict[int, str] = {}
+    judge, right = onnx_reference.expected_outputs(model, inputs, operators, labels, chosen)
+    rows = compare(right)
+    wrong = {ISOLATED_PREFIX + row.tensor for row in rows if not row.verdict.right}
+    if wrong and judge.startswith("onnxruntime"):
+        places = {i for i, node in enumerate(model.graph.node) if wrong.intersection(node.output)}
+        second = onnx_reference.results_of_evaluator(model, places, inputs, labels)
+        rows = _right_in_either(rows, compare(second))
+        wrong -= {ISOLATED_PREFIX + row.tensor for row in rows if row.verdict.right}
+        for place in places:
+            if not wrong.intersection(model.graph.node[place].output):
+                chosen[place] = DIFFERS
+    return _without_random(model, rows, with_followers=False), chosen
+
+
+def compare_outputs(
+    model: onnx.ModelProto,
+    inputs: Mapping[str, Any],
+    operators: Catalogue | None,
+    labels: Labels,
+    compare: Compare,
+    chosen: dict[int, str] | None,
 ) -> tuple[list[TensorComparison], str]:
     """Compare the outputs of a model; also return the name of the reference.
 
-    ``compare`` judges all outputs against their reference. If some are wrong and onnxruntime
-    differs from the standard's text for some values of a node, the reference evaluator runs these
-    nodes in a second comparison. Results that no reference can judge are marked as not compared;
-    ``with_followers``: so are the results that depend on them.
+    ``chosen``: the nodes that :func:`compare_nodes` found; None if nodes are not compared: then the
+    evaluator runs the whole network if onnxruntime does not confirm an output.
     """
-    refusal, rows, judge = None, [], ""
-    try:
-        judge, right = onnx_reference.expected_outputs(model, inputs, operators, labels)
-        rows = compare(right)
-    except ValueError as problem:  # onnxruntime refuses some values, such as a division by 0
-        refusal = problem
-    if refusal or not all(row.verdict.right for row in rows):
-        differences = differences_of(model)
-        if _onnxruntime_differs(differences):
-            other, right = onnx_reference.expected_outputs(
-                model, inputs, operators, labels, with_data=True
-            )
-            pairs = zip(rows, compare(right)) if rows else ((r, r) for r in compare(right))
-            chosen = [first if first.verdict.right else second for first, second in pairs]
-            judge, rows, refusal = other, chosen, None
-        rows = _not_compared(model, differences, rows, judge, with_followers)
-    if refusal:
-        raise refusal
-    return rows, judge
+    first = dict(chosen or {})
+    judge, right = onnx_reference.expected_outputs(model, inputs, operators, labels, first)
+    rows = compare(right)
+    if chosen is None and judge == "onnxruntime" and not all(row.verdict.right for row in rows):
+        places = range(len(model.graph.node))
+        every = dict.fromkeys(places, DIFFERS)
+        try:
+            other, right = onnx_reference.expected_outputs(model, inputs, operators, labels, every)
+        except ValueError:  # the evaluator lacks an operator
+            right = {}
+        second = _right_in_either(rows, compare(right))
+        if second != rows:
+            rows, judge = second, other
+    return _without_random(model, rows, with_followers=True), judge
 
 
-def _onnxruntime_differs(differences: Mapping[int, list[Difference]]) -> bool:
-    rows = (row for found in differences.values() for row in found)
-    return any(row.onnxruntime_differs and not row.evaluator_differs for row in rows)
-
-
-def _not_compared(
-    model: onnx.ModelProto,
-    differences: Mapping[int, list[Difference]],
-    rows: list[TensorComparison],
-    judge: str,
-    with_followers: bool,
+def _right_in_either(
+    rows: Sequence[TensorComparison], second: Sequence[TensorComparison]
 ) -> list[TensorComparison]:
-    """Return the comparisons; wrong results that the reference cannot judge have a note instead."""
-    by_evaluator = judge.startswith("onnx reference")
-    notes: dict[str, str] = {}
-    for place, node in enumerate(model.graph.node):
-        for row in differences.get(place, ()):
-            differs = by_evaluator and row.evaluator_differs and not row.data
-            if row.judge is Judge.UNDEFINED or differs:
-                notes.update(dict.fromkeys(node.output, f"not compared: {row.name}"))
-        read = [notes[name] for name in node.input if name in notes]
-        if read and with_followers:
-            notes.update(dict.fromkeys(node.output, read[0]))
-    prefix = onnx_reference.ISOLATED_PREFIX
-    found = []
-    for row in rows:
-        note, verdict = notes.get(row.tensor) or notes.get(prefix + row.tensor), row.verdict
-        if note and not verdict.right:
-            verdict = tolerance.Verdict(verdict.error, verdict.error, 0.0, note=note)
-        found.append(replace(row, verdict=verdict))
-    return found
+    """Return the comparisons, those of the second reference where only they are right."""
+    better = {row.tensor: row for row in second if row.verdict.right}
+    return [row if row.verdict.right else better.get(row.tensor, row) for row in rows]
+
+
+def _without_random(
+    model: onnx.ModelProto, rows: list[TensorComparison], with_followers: bool
+) -> list[TensorComparison]:
+    """Return the comparisons; wrong results of random numbers have a note instead, with
+    ``with_followers`` also those that depend on them."""
+    from tvmrt.compiler.operator_key import functions_by_key
+
+    functions = functions_by_key(model)
+    names: set[str] = set()
+    for node in model.graph.node:
+        if _is_random(node, functions) or (with_followers and names.intersection(node.input)):
+            names.update(name.removeprefix(ISOLATED_PREFIX) for name in node.output)
+    return [
+        replace(row, verdict=_not_compared(row.verdict))
+        if row.tensor in names and not row.verdict.right
+        else row
+        for row in rows
+    ]
+
+
+def _not_compared(verdict: tolerance.Verdict) -> tolerance.Verdict:
+    return tolerance.Verdict(verdict.error, verdict.error, 0.0, note="not compared: random numbers")
+
+
+def _is_random(node: onnx.NodeProto, functions: Mapping[FunctionKey, Any]) -> bool:
+    """Return whether a node, its bodies or the function that it calls draw random numbers."""
+    from tvmrt.compiler.frontend.onnx.tensors import subgraphs
+    from tvmrt.compiler.operator_key import FunctionKey, operator_name
+
+    called = functions.get(FunctionKey.called_by(node))
+    inner = [each for graph in subgraphs(node) for each in graph.node]
+    inner += [] if called is None else called.node
+    drops = operator_name(node) == "Dropout" and len(node.input) > 2 and bool(node.input[2])
+    return (
+        operator_name(node) in RANDOM or drops or any(_is_random(each, functions) for each in inner)
+    )
+
+
+def _types_of(model: onnx.ModelProto) -> dict[str, int]:
+    """Return element types of tensors by name, as declared or inferred by onnx."""
+    import onnx
+
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except Exception:  # if inference fails, use the declared types
+        graph = model.graph
+    kinds = {
+        value.name: value.type.tensor_type.elem_type
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    return kinds | {tensor.name: tensor.data_type for tensor in graph.initializer}
 
 
 def bfloat16_outputs(model: onnx.ModelProto) -> dict[str, float]:
@@ -98,8 +151,10 @@ def bfloat16_outputs(model: onnx.ModelProto) -> dict[str, float]:
 
     The reference rounds each result, but the compiled network computes in float32 in between.
     """
-    types = types_of(model)
-    halves = sum("bfloat16" in map(types.get, node.output) for node in model.graph.node)
+    from onnx import TensorProto
+
+    types = _types_of(model)
+    halves = sum(TensorProto.BFLOAT16 in map(types.get, n.output) for n in model.graph.node)
     allowed = min(halves * tolerance.ROUNDED_LAYER, tolerance.ROUNDED_NETWORK)
     return {each.name: allowed for each in model.graph.output} if halves else {}
 

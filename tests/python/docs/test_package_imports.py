@@ -20,7 +20,6 @@ MAY_IMPORT = {
     },
     "compiler.operator_key": set(),
     "compiler.module_index": set(),
-    "compiler.differences": {"compiler.operator_key"},
     "compiler.custom": {
         "compiler.frontend", "compiler.ir", "compiler.operator_key", "entry_points", "error",
         "file_suffix", "option_syntax",

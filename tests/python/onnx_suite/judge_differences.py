@@ -7,8 +7,9 @@ Each network of onnx's node cases runs with the inputs of the case, with random 
 values, with integers near their bounds, with every other element type of its first operand, with no
 rows and as scalars. Where the two judges differ, tvmrt runs too. The table has one line for each
 operator, type and kind of inputs. A difference is documented if a row of
-``tvmrt.compiler.differences`` applies to the node. The exit code is 1 if one is not documented, or
-tvmrt agrees with neither judge and no row applies. Networks that tvmrt refuses are not listed.
+``tests/python/support/differences`` applies to the node. The exit code is 1 if one is not
+documented, or tvmrt agrees with neither judge and no row applies. Networks that tvmrt refuses are
+not listed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +33,9 @@ from onnx.reference import ReferenceEvaluator
 
 import tvmrt
 from tvmrt.cli.onnxruntime_session import run_onnxruntime
-from tvmrt.compiler.differences import differences_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from differences import differences_of
 
 Feeds = dict[str, Any]
 CASES = 6  # networks of an operator that run with made-up inputs

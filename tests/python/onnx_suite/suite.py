@@ -10,8 +10,8 @@ the error says (option ``values``); the summary counts these cases.
 
 ``not_passing.json`` lists the expected failures with reasons; entries are only removed. The reason
 of a "wrong" case begins with the row of the table of intentional differences
-(``tvmrt.compiler.differences``) that applies to its network. The exit code is 1 if a listed case
-passes or an unlisted one fails.
+(``tests/python/support/differences``) that applies to its network. The exit code is 1 if a listed
+case passes or an unlisted one fails.
 """
 
 from __future__ import annotations

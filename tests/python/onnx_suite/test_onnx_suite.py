@@ -13,9 +13,8 @@ import onnx
 import operator_table
 import pytest
 from bodies import BODIES
+from differences import differences_of
 from onnx.backend.test.case import node
-
-from tvmrt.compiler.differences import differences_of
 
 SUITE = Path(__file__).with_name("suite.py")
 LIST = SUITE.with_name("not_passing.json")

@@ -6,13 +6,13 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from differences.exact_reference import evaluators
 from nn_case import run_compiled
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import tvmrt
 from tvmrt.cli import main
-from tvmrt.compiler.differences.exact_reference import evaluators
 
 FLOATS = {
     "FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn,

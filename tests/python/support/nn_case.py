@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+from differences import Judge, differences_of
 from onnx import helper, numpy_helper
-
-from tvmrt.compiler.differences import Judge, differences_of
 
 IR_VERSION = 10
 
@@ -83,9 +82,8 @@ def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(model.SerializeToString(), options)
         return session.run(None, feeds)
+    from differences.exact_reference import evaluators
     from onnx.reference import ReferenceEvaluator
-
-    from tvmrt.compiler.differences.exact_reference import evaluators
 
     return ReferenceEvaluator(model, new_ops=evaluators()).run(None, feeds)
 
@@ -127,7 +125,7 @@ def _correct_reference(each: Case, opset: int, found: list, standard: list) -> l
         return standard
     assert rows, (
         f"onnxruntime and the reference evaluator of onnx disagree about {each.op} {each.id}: the "
-        "table of tvmrt.compiler.differences says who is right"
+        "table tests/python/support/differences says who is right"
     )
     return found
 

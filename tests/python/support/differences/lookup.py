@@ -12,7 +12,7 @@ from tvmrt.compiler.operator_key import (
     operator_name,
 )
 
-from .difference_types import Difference, NodeView
+from .difference_types import Difference, Judge, NodeView
 from .table import TABLE
 
 if TYPE_CHECKING:
@@ -107,3 +107,23 @@ def _view_of(node: onnx.NodeProto, opset: int, types: Types) -> NodeView:
         tuple(bool(name) for name in node.input),
         tuple(results),
     )
+
+
+def nodes_to_evaluate(model: onnx.ModelProto, with_data: bool = False) -> dict[int, str]:
+    """Return the names of rows judged by the evaluator, by index in ``model.graph.node``.
+
+    ``with_data``: also rows that apply to some run-time values only, which the evaluator computes
+    as the standard says, unlike onnxruntime.
+    """
+    rows = {
+        row
+        for row in TABLE
+        if (row.judge in (Judge.EXACT, Judge.REFERENCE) and not row.data)
+        or (with_data and row.onnxruntime_differs and not row.evaluator_differs)
+    }
+    judged = {}
+    for place, found in differences_of(model).items():
+        names = [row.name for row in found if row in rows]
+        if names:
+            judged[place] = ", ".join(names)
+    return judged

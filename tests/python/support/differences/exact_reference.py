@@ -1,19 +1,18 @@
-"""Operators of the ONNX reference evaluator in exact arithmetic, where it differs from the text.
-
-They share no code with the compiler: source coordinates are Python fractions, and integers those of
-Python.
+"""Operators of the ONNX reference evaluator in exact arithmetic, where it differs from the text:
+those of ``tvmrt verify``, and Resize, whose source coordinates are Python fractions here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from math import ceil, floor, isfinite, isnan
+from math import ceil, floor
 
 import numpy as np
 
+from tvmrt.cli import exact_operators
+
 HALF = Fraction(1, 2)
-STRING = 8  # TensorProto.STRING
 ROUND: dict[str, Callable[[Fraction], int]] = {
     "floor": floor,
     "ceil": ceil,
@@ -76,96 +75,9 @@ def nearest_by_sizes(
     return x
 
 
-BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
-
-
-def lowest_bits(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Round floats to the nearest integer, ties to even, and keep the lowest bits of ``dtype``.
-
-    NaN and infinities become 0.
-    """
-    mask = (1 << BITS[dtype.name]) - 1
-    values = x.astype(np.float64).reshape(-1).tolist()
-    codes = [round(v) & mask if isfinite(v) else 0 for v in values]
-    return np.asarray(codes, np.uint8).view(dtype).reshape(x.shape)
-
-
-def to_integers(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Round floats toward zero to integers of ``dtype``, out of range to its bounds, NaN to 0."""
-    ends = np.iinfo(dtype)
-    values = x.astype(np.float64).reshape(-1).tolist()
-    low, high = float(ends.min), float(ends.max)
-    found = [
-        0 if isnan(v) else ends.min if v <= low else ends.max if v >= high else int(v)
-        for v in values
-    ]
-    return np.asarray(found, dtype).reshape(x.shape)
-
-
-def _is_float(dtype: np.dtype) -> bool:
-    """Return whether a NumPy type, or one of ml_dtypes, is a floating-point type."""
-    return "float" in dtype.name
-
-
-def _conversions() -> list[type]:
-    """Return Cast, CastLike and Pow, whose results are integers by the rules of the table."""
-    from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
-    from onnx.reference.op_run import OpRun
-    from onnx.reference.ops.op_cast import cast_to
-
-    def convert(x, to: int, saturate=None, round_mode=None):
-        dtype = np.dtype(object) if to == STRING else tensor_dtype_to_np_dtype(to)
-        if _is_float(x.dtype) and (dtype.name in BITS or dtype.kind in "iu"):
-            return ((lowest_bits if dtype.name in BITS else to_integers)(x, dtype),)
-        return (cast_to(x, to, saturate is None or bool(saturate), round_mode or "up"),)
-
-    class Cast(OpRun):
-        """Cast with the standard's rule for 4-bit integers, and saturation for wider ones."""
-
-        op_domain = ""
-
-        def _run(self, x, to=None, **attributes):
-            return convert(x, to, **attributes)
-
-    class CastLike(OpRun):
-        """CastLike as Cast above."""
-
-        op_domain = ""
-
-        def _run(self, x, like, **attributes):
-            return convert(x, np_dtype_to_tensor_dtype(like.dtype), **attributes)
-
-    class Pow(OpRun):
-        """Pow, saturated where an integer has a floating-point exponent."""
-
-        op_domain = ""
-
-        def _run(self, x, exponent, **attributes):
-            if x.dtype.kind in "iu" and _is_float(exponent.dtype):
-                power = np.power(x.astype(np.float64), exponent.astype(np.float64))
-                return (to_integers(power, x.dtype),)
-            return (np.power(x, exponent).astype(x.dtype),)
-
-    return [Cast, CastLike, Pow]
-
-
 def evaluators() -> list[type]:
     """Return the classes of these operators for the reference evaluator of onnx."""
-    from onnx.reference.ops.op_max_pool import MaxPool as PlainPool
     from onnx.reference.ops.op_resize import Resize as Plain
-
-    class MaxPool(PlainPool):
-        """MaxPool whose maximum is NaN if NaN is in the window."""
-
-        op_domain = ""
-
-        def _run(self, x, **attributes):
-            y, *places = super()._run(x, **attributes)
-            nan = np.isnan(x) if _is_float(x.dtype) else np.zeros(0)
-            if nan.any():
-                found, *_ = super()._run(nan.astype(np.float32), **attributes)
-                y = np.where(found > 0, np.asarray(np.nan, y.dtype), y)
-            return (y, *places)
 
     class Resize(Plain):
         """Resize with nearest by sizes in fractions; other modes are those of the onnx package."""
@@ -190,4 +102,4 @@ def evaluators() -> list[type]:
             )
             return (resized,)
 
-    return [MaxPool, Resize, *_conversions()]
+    return [Resize, *exact_operators.evaluators()]
