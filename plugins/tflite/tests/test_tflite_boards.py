@@ -4,7 +4,9 @@ point."""
 from __future__ import annotations
 
 import importlib
+import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -131,3 +133,18 @@ def test_every_kind_of_convolution_has_the_bits_of_litert(board, dtype, tmp_path
     (golden,) = litert_runs(data, [feeds])
     for (name, found), expected in zip(outcome.outputs.items(), golden):
         np.testing.assert_array_equal(found, expected, name)
+
+
+@pytest.mark.slow
+def test_the_stack_of_residual_adds_has_a_bound(tmp_path):
+    """A function pointer that the C compiler cannot resolve would leave it unknown."""
+    if reason := BOARDS["cortex-m4"].missing_tool():
+        pytest.skip(f"no {reason}")
+    data = (FILES / "residual_int8.tflite").read_bytes()
+    library = tvmrt.compile(data, target="cortex-m4f", interface_api="c", module_name="net")
+    assert any("residual_full_range_rows" in text for text in library.sources.files.values())
+    library.export(tmp_path / "net.tar")
+    command = [sys.executable, "-m", "tvmrt", "inspect", str(tmp_path / "net.tar"), "--json"]
+    done = subprocess.run(command, check=True, capture_output=True)
+    (stack,) = json.loads(done.stdout)["footprint"]["stack"].values()
+    assert 0 < stack["bytes"] < 2000

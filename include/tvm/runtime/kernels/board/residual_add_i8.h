@@ -207,10 +207,12 @@ TVMRT_RARELY_CALLED void tvmrt_micro_residual_twice(const tvmrt_micro_residual* 
 static inline void tvmrt_micro_residual_full_range_rows(const tvmrt_i8_rows* rows,
                                                         const void* ctx) {
   const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
-  tvmrt_micro_residual_each_row(rows, ctx,
-                                TVMRT_MICRO_IS_TWICE(&to->layer->range)
-                                    ? tvmrt_micro_residual_twice
-                                    : tvmrt_micro_residual_full_range);
+  /* direct calls in both branches, so that the stack has a bound */
+  if (TVMRT_MICRO_IS_TWICE(&to->layer->range)) {
+    tvmrt_micro_residual_each_row(rows, ctx, tvmrt_micro_residual_twice);
+  } else {
+    tvmrt_micro_residual_each_row(rows, ctx, tvmrt_micro_residual_full_range);
+  }
 }
 #else
 #define tvmrt_micro_residual_full_range_rows tvmrt_micro_residual_rows
