@@ -1,23 +1,24 @@
-"""Data of microcontrollers beyond ``codegen.families``: clock, flash, energy.
+"""Data of microcontrollers beyond those of the compiler (McuFamily): clock, caches, energy.
 
 Clocks, wait states and caches follow the ``manual`` and the data sheet at the highest clock. They
-were written from memory and are not validated on silicon. For external flash,
-``wait_states`` is the approximate transfer time of a line over its bus. Energy is given if a data
-sheet has a current for code from flash; regulators, peripherals and temperature change it by more
-than the model's error.
+were written from memory and are not validated on silicon. Energy is given if a data sheet has a
+current for code from flash; regulators, peripherals and temperature change it by more than the
+model's error.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+
+from tvmrt.compiler.sdk.codegen import board_names, find_mcu_family
 
 
 @dataclass(frozen=True)
 class Mcu:
-    """Data of one part: ``clock`` in Hz (0: unknown), wait states to fetch a flash line of ``line``
-    bytes, bytes of cache for code and data (0: only the last line), ``prefetch`` of the next line,
-    ``picojoules`` per cycle (0: unknown). ``core`` replaces the target's core; ``manual`` names the
-    source."""
+    """Data of one part: ``clock`` in Hz (0: unknown), how it reads its flash (FlashReads of the
+    compiler's family), bytes of cache for code (0: only the last line), ``prefetch`` of the next
+    line, ``picojoules`` per cycle (0: unknown). ``core`` replaces the target's core; ``manual``
+    names the source."""
 
     clock: float = 0
     wait_states: float = 0
@@ -35,37 +36,35 @@ _MHZ = 1e6
 
 # fmt: off
 PARTS = {
-    "stm32f0": Mcu(48 * _MHZ, 1, 8, prefetch=True, core="cortex-m0", manual="ST RM0091"),
-    "stm32g0": Mcu(64 * _MHZ, 2, 8, 16, 0, True, manual="ST RM0444"),
-    "stm32f1": Mcu(72 * _MHZ, 2, 8, prefetch=True, manual="ST RM0008"),
-    "stm32f2": Mcu(120 * _MHZ, 3, 16, 1 * _KIB, 128, True, manual="ST RM0033"),
-    "stm32f3": Mcu(72 * _MHZ, 2, 8, prefetch=True, manual="ST RM0316"),
-    "stm32f4": Mcu(168 * _MHZ, 5, 16, 1 * _KIB, 128, True, picojoules=785, manual="ST RM0090"),
-    "stm32l4": Mcu(80 * _MHZ, 4, 8, 1 * _KIB, 256, True, picojoules=300, manual="ST RM0351"),
+    "stm32f0": Mcu(48 * _MHZ, prefetch=True, core="cortex-m0", manual="ST RM0091"),
+    "stm32g0": Mcu(64 * _MHZ, code_cache=16, prefetch=True, manual="ST RM0444"),
+    "stm32f1": Mcu(72 * _MHZ, prefetch=True, manual="ST RM0008"),
+    "stm32f2": Mcu(120 * _MHZ, code_cache=1 * _KIB, prefetch=True, manual="ST RM0033"),
+    "stm32f3": Mcu(72 * _MHZ, prefetch=True, manual="ST RM0316"),
+    "stm32f4": Mcu(168 * _MHZ, code_cache=1 * _KIB, prefetch=True, picojoules=785,
+        manual="ST RM0090"),
+    "stm32l4": Mcu(80 * _MHZ, code_cache=1 * _KIB, prefetch=True, picojoules=300,
+        manual="ST RM0351"),
     # in single-bank mode; 64-bit lines in dual-bank mode
-    "stm32l4plus": Mcu(120 * _MHZ, 5, 16, 1 * _KIB, 256, True, manual="ST RM0432"),
-    "stm32f7": Mcu(216 * _MHZ, 7, 32, 4 * _KIB, 4 * _KIB, manual="ST RM0385"),
-    "stm32h7": Mcu(480 * _MHZ, 10, 32, 16 * _KIB, 16 * _KIB, manual="ST RM0433"),
-    "stm32u5": Mcu(160 * _MHZ, 4, 16, 8 * _KIB, 8 * _KIB, True, picojoules=64,
+    "stm32l4plus": Mcu(120 * _MHZ, code_cache=1 * _KIB, prefetch=True, manual="ST RM0432"),
+    "stm32f7": Mcu(216 * _MHZ, code_cache=4 * _KIB, manual="ST RM0385"),
+    "stm32h7": Mcu(480 * _MHZ, code_cache=16 * _KIB, manual="ST RM0433"),
+    "stm32u5": Mcu(160 * _MHZ, code_cache=8 * _KIB, prefetch=True, picojoules=64,
         manual="ST RM0456"),
-    "nrf52": Mcu(64 * _MHZ, 2, 16, 2 * _KIB, 0, picojoules=156,
+    "nrf52": Mcu(64 * _MHZ, code_cache=2 * _KIB, picojoules=156,
         manual="nRF52832 Product Specification"),
-    "nrf53": Mcu(128 * _MHZ, 5, 16, 8 * _KIB, 8 * _KIB, manual="nRF5340 Product Specification"),
-    "nrf91": Mcu(64 * _MHZ, 2, 16, 2 * _KIB, 0, manual="nRF9160 Product Specification"),
-    "samd21": Mcu(48 * _MHZ, 1, 8, 64, 0, manual="SAM D21 data sheet (DS40001882)"),
-    "samd51": Mcu(120 * _MHZ, 5, 16, 4 * _KIB, 4 * _KIB,
-        manual="SAM D5x/E5x data sheet (DS60001507)"),
-    "rp2040": Mcu(125 * _MHZ, 52, 8, 16 * _KIB, 16 * _KIB, manual="RP2040 data sheet"),
-    "rp2350": Mcu(150 * _MHZ, 52, 8, 16 * _KIB, 16 * _KIB, manual="RP2350 data sheet"),
-    "imxrt": Mcu(600 * _MHZ, 200, 32, 32 * _KIB, 32 * _KIB,
-        manual="i.MX RT1060 Reference Manual"),
-    "ra8": Mcu(480 * _MHZ, 20, 32, 16 * _KIB, 16 * _KIB, manual="RA8M1 User's Manual: Hardware"),
+    "nrf53": Mcu(128 * _MHZ, code_cache=8 * _KIB, manual="nRF5340 Product Specification"),
+    "nrf91": Mcu(64 * _MHZ, code_cache=2 * _KIB, manual="nRF9160 Product Specification"),
+    "samd21": Mcu(48 * _MHZ, code_cache=64, manual="SAM D21 data sheet (DS40001882)"),
+    "samd51": Mcu(120 * _MHZ, code_cache=4 * _KIB, manual="SAM D5x/E5x data sheet (DS60001507)"),
+    "rp2040": Mcu(125 * _MHZ, code_cache=16 * _KIB, manual="RP2040 data sheet"),
+    "rp2350": Mcu(150 * _MHZ, code_cache=16 * _KIB, manual="RP2350 data sheet"),
+    "imxrt": Mcu(600 * _MHZ, code_cache=32 * _KIB, manual="i.MX RT1060 Reference Manual"),
+    "ra8": Mcu(480 * _MHZ, code_cache=16 * _KIB, manual="RA8M1 User's Manual: Hardware"),
     "corstone300": Mcu(32 * _MHZ, manual="Arm MPS3 application note AN547"),
-    "esp32c3": Mcu(160 * _MHZ, 160, 32, 16 * _KIB, 16 * _KIB,
-        manual="ESP32-C3 Technical Reference Manual"),
-    "esp32c6": Mcu(160 * _MHZ, 160, 32, 32 * _KIB, 32 * _KIB,
-        manual="ESP32-C6 Technical Reference Manual"),
-    "gd32vf103": Mcu(108 * _MHZ, 2, 8, prefetch=True, manual="GD32VF103 User Manual"),
+    "esp32c3": Mcu(160 * _MHZ, code_cache=16 * _KIB, manual="ESP32-C3 Technical Reference Manual"),
+    "esp32c6": Mcu(160 * _MHZ, code_cache=32 * _KIB, manual="ESP32-C6 Technical Reference Manual"),
+    "gd32vf103": Mcu(108 * _MHZ, prefetch=True, manual="GD32VF103 User Manual"),
     "ch32v307": Mcu(144 * _MHZ, manual="CH32FV2x_V3x Reference Manual"),
 }
 # fmt: on
@@ -73,4 +72,5 @@ PARTS = {
 
 def part_of(name: str) -> Mcu:
     """Return the data of a family; an empty row for a processor name."""
-    return PARTS.get(name, Mcu())
+    part = PARTS.get(name, Mcu())
+    return replace(part, **asdict(find_mcu_family(name).reads)) if name in board_names() else part

@@ -16,7 +16,7 @@ from tvmrt.units import COUNT
 _PATH = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("onnxruntime-ep")
+@click.command("onnxruntime-ep", hidden=True)  # programs in other languages start it
 @click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", required=True, type=_PATH,

@@ -212,6 +212,8 @@ def _plan_text(plan: Mapping[str, Any]) -> str:
     if plan["chains"]:
         share = f" ({100 * plan['slowdown']:.1f} %)" if "slowdown" in plan else ""
         text += f", about {plan['instructions']:,} more instructions{share}"
+    if plan.get("weights_in_ram"):
+        text += f", {plan['weights_in_ram']:,} B of weights copied from flash before use"
     surplus = plan.get("surplus_macs", 0)
     return f"{text}, patch-based ({surplus:,} repeated multiply-adds)" if surplus else text
 

@@ -248,6 +248,7 @@ ELSEWHERE = {
     "board/channel_groups_i8.h": "tests/python/firmware",
     "board/matmul_i8.h": "tests/python/firmware",
     "board/softmax_i8.h": "tests/python/firmware",
+    "board/weights_in_ram.h": "tests/python/firmware",
     "board/conv_i16.h": "plugins",
     "board/conv_i16_mve.h": "plugins",
     "board/requantize_i16.h": "plugins",

@@ -25,6 +25,17 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 @dataclass(frozen=True)
+class FlashReads:
+    """How a part reads its flash at the highest clock: wait states of a line of ``line`` bytes (for
+    external flash, about the time of its transfer), and bytes of cache for data (0: the last line).
+    """
+
+    wait_states: float = 0
+    line: int = 16
+    data_cache: int = 0
+
+
+@dataclass(frozen=True)
 class McuFamily:
     """One family. ``target`` names the processor; ``flags`` replace its compiler flags unless None.
     ``flash`` is in bytes; ``ram`` maps regions to bytes, the workspace's region first."""
@@ -35,6 +46,7 @@ class McuFamily:
     flash: int
     ram: Mapping[str, int]
     flags: tuple[str, ...] | None = None
+    reads: FlashReads = FlashReads()
 
     def machine(self) -> Target:
         machine = get_target(self.target)
@@ -79,41 +91,58 @@ _M7_SINGLE = ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d
 # fmt: off
 MCU_FAMILIES = {row.name: row for row in (
     McuFamily("stm32f0", "STM32F072", "cortex-m0plus", 128 * KIB, {"sram": 16 * KIB},
-           ("-mcpu=cortex-m0", "-mthumb")),
-    McuFamily("stm32g0", "STM32G071", "cortex-m0plus", 128 * KIB, {"sram": 36 * KIB}),
-    McuFamily("stm32f1", "STM32F103RE", "cortex-m3", 512 * KIB, {"sram": 64 * KIB}),
-    McuFamily("stm32f2", "STM32F207", "cortex-m3", 1 * MIB, {"sram": 128 * KIB}),
+           ("-mcpu=cortex-m0", "-mthumb"), reads=FlashReads(1, 8)),
+    McuFamily("stm32g0", "STM32G071", "cortex-m0plus", 128 * KIB, {"sram": 36 * KIB},
+           reads=FlashReads(2, 8)),
+    McuFamily("stm32f1", "STM32F103RE", "cortex-m3", 512 * KIB, {"sram": 64 * KIB},
+           reads=FlashReads(2, 8)),
+    McuFamily("stm32f2", "STM32F207", "cortex-m3", 1 * MIB, {"sram": 128 * KIB},
+           reads=FlashReads(3, 16, 128)),
     McuFamily("stm32f3", "STM32F303RE", "cortex-m4f", 512 * KIB,
-           {"sram": 64 * KIB, "ccm": 16 * KIB}),
+           {"sram": 64 * KIB, "ccm": 16 * KIB}, reads=FlashReads(2, 8)),
     McuFamily("stm32f4", "STM32F407", "cortex-m4f", 1 * MIB,
-           {"sram": 128 * KIB, "ccm": 64 * KIB}),
+           {"sram": 128 * KIB, "ccm": 64 * KIB}, reads=FlashReads(5, 16, 128)),
     McuFamily("stm32l4", "STM32L476", "cortex-m4f", 1 * MIB,
-           {"sram": 96 * KIB, "sram2": 32 * KIB}),
-    McuFamily("stm32l4plus", "STM32L4R5", "cortex-m4f", 2 * MIB, {"sram": 640 * KIB}),
+           {"sram": 96 * KIB, "sram2": 32 * KIB}, reads=FlashReads(4, 8, 256)),
+    McuFamily("stm32l4plus", "STM32L4R5", "cortex-m4f", 2 * MIB, {"sram": 640 * KIB},
+           reads=FlashReads(5, 16, 256)),
     McuFamily("stm32f7", "STM32F746", "cortex-m7", 1 * MIB,
-           {"sram": 256 * KIB, "dtcm": 64 * KIB}, _M7_SINGLE),
+           {"sram": 256 * KIB, "dtcm": 64 * KIB}, _M7_SINGLE, reads=FlashReads(7, 32, 4 * KIB)),
     McuFamily("stm32h7", "STM32H743", "cortex-m7", 2 * MIB,
-           {"axi": 512 * KIB, "dtcm": 128 * KIB, "sram": 288 * KIB}),
-    McuFamily("stm32u5", "STM32U575", "cortex-m33", 2 * MIB, {"sram": 768 * KIB}),
-    McuFamily("nrf52", "nRF52840", "cortex-m4f", 1 * MIB, {"sram": 256 * KIB}),
-    McuFamily("nrf53", "nRF5340", "cortex-m33", 1 * MIB, {"sram": 512 * KIB}),
-    McuFamily("nrf91", "nRF9160", "cortex-m33", 1 * MIB, {"sram": 256 * KIB}),
-    McuFamily("samd21", "ATSAMD21G18", "cortex-m0plus", 256 * KIB, {"sram": 32 * KIB}),
-    McuFamily("samd51", "ATSAMD51J20", "cortex-m4f", 1 * MIB, {"sram": 256 * KIB}),
-    McuFamily("rp2040", "RP2040 on a Pico", "cortex-m0plus", 2 * MIB, {"sram": 264 * KIB}),
-    McuFamily("rp2350", "RP2350 on a Pico 2", "cortex-m33", 4 * MIB, {"sram": 520 * KIB}),
+           {"axi": 512 * KIB, "dtcm": 128 * KIB, "sram": 288 * KIB},
+           reads=FlashReads(10, 32, 16 * KIB)),
+    McuFamily("stm32u5", "STM32U575", "cortex-m33", 2 * MIB, {"sram": 768 * KIB},
+           reads=FlashReads(4, 16, 8 * KIB)),
+    McuFamily("nrf52", "nRF52840", "cortex-m4f", 1 * MIB, {"sram": 256 * KIB},
+           reads=FlashReads(2, 16)),
+    McuFamily("nrf53", "nRF5340", "cortex-m33", 1 * MIB, {"sram": 512 * KIB},
+           reads=FlashReads(5, 16, 8 * KIB)),
+    McuFamily("nrf91", "nRF9160", "cortex-m33", 1 * MIB, {"sram": 256 * KIB},
+           reads=FlashReads(2, 16)),
+    McuFamily("samd21", "ATSAMD21G18", "cortex-m0plus", 256 * KIB, {"sram": 32 * KIB},
+           reads=FlashReads(1, 8)),
+    McuFamily("samd51", "ATSAMD51J20", "cortex-m4f", 1 * MIB, {"sram": 256 * KIB},
+           reads=FlashReads(5, 16, 4 * KIB)),
+    McuFamily("rp2040", "RP2040 on a Pico", "cortex-m0plus", 2 * MIB, {"sram": 264 * KIB},
+           reads=FlashReads(52, 8, 16 * KIB)),
+    McuFamily("rp2350", "RP2350 on a Pico 2", "cortex-m33", 4 * MIB, {"sram": 520 * KIB},
+           reads=FlashReads(52, 8, 16 * KIB)),
     McuFamily("imxrt", "i.MX RT1062, 8 MiB of flash", "cortex-m7", 8 * MIB,
-           {"ocram": 768 * KIB, "dtcm": 128 * KIB}),
-    McuFamily("ra8", "R7FA8D1", "cortex-m85", 2 * MIB, {"sram": 896 * KIB, "dtcm": 64 * KIB}),
+           {"ocram": 768 * KIB, "dtcm": 128 * KIB}, reads=FlashReads(200, 32, 32 * KIB)),
+    McuFamily("ra8", "R7FA8D1", "cortex-m85", 2 * MIB, {"sram": 896 * KIB, "dtcm": 64 * KIB},
+           reads=FlashReads(20, 32, 16 * KIB)),
     McuFamily("corstone300", "Corstone-300 on an MPS3", "cortex-m55", 512 * KIB,
            {"sram": 4 * MIB, "dtcm": 512 * KIB}),
-    McuFamily("esp32c3", "ESP32-C3, 4 MiB of flash", "riscv32", 4 * MIB, {"sram": 384 * KIB}),
-    McuFamily("esp32c6", "ESP32-C6, 4 MiB of flash", "rv32imac", 4 * MIB, {"sram": 512 * KIB}),
+    McuFamily("esp32c3", "ESP32-C3, 4 MiB of flash", "riscv32", 4 * MIB, {"sram": 384 * KIB},
+           reads=FlashReads(160, 32, 16 * KIB)),
+    McuFamily("esp32c6", "ESP32-C6, 4 MiB of flash", "rv32imac", 4 * MIB, {"sram": 512 * KIB},
+           reads=FlashReads(160, 32, 32 * KIB)),
     McuFamily("esp8266", "ESP8266EX, 4 MiB of flash", "xtensa-lx106", 4 * MIB, {"dram": 80 * KIB}),
     McuFamily("esp32", "ESP32, 4 MiB of flash", "xtensa-lx6", 4 * MIB,
            {"dram": 160 * KIB, "sram1": 128 * KIB}),
     McuFamily("esp32s3", "ESP32-S3, 8 MiB of flash", "xtensa-lx7", 8 * MIB, {"sram": 480 * KIB}),
-    McuFamily("gd32vf103", "GD32VF103", "rv32imac", 128 * KIB, {"sram": 32 * KIB}),
+    McuFamily("gd32vf103", "GD32VF103", "rv32imac", 128 * KIB, {"sram": 32 * KIB},
+           reads=FlashReads(2, 8)),
     McuFamily("ch32v307", "CH32V307", "rv32imafc", 256 * KIB, {"sram": 64 * KIB}),
 )}
 # fmt: on

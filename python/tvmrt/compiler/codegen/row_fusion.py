@@ -428,7 +428,7 @@ def choose_plan(program: Program, target: Target, capacity: int | None) -> Progr
     the fastest program that fits, or the smallest one, for which the planner reports what is
     missing.
     """
-    total = _instructions(program)
+    total = estimated_instructions(program)
     allowed = int(total * MAX_SLOWDOWN)
     chains = find_row_chains(program, recomputing=False)
     choices = _choices(program, target, chains)
@@ -457,7 +457,7 @@ def fit_memory_limit(program: Program, target: Target, limit: int) -> Program:
     plans = [plan for plan, _ in candidates]
     if not fitting:
         raise ValueError(_error_text(limit, *candidates[-1], plans))
-    return _with_plans(fitting[0], plans, _instructions(program))
+    return _with_plans(fitting[0], plans, estimated_instructions(program))
 
 
 def _with_plans(chosen: Candidate, plans: Sequence[RowFusionPlan], total: int) -> Program:
@@ -468,7 +468,7 @@ def _with_plans(chosen: Candidate, plans: Sequence[RowFusionPlan], total: int) -
     return program
 
 
-def _instructions(program: Program) -> int:
+def estimated_instructions(program: Program) -> int:
     """Return a low estimate of the instructions of a run without chains: of layers that can be
     part of one, and one for each multiply-add of the others."""
     total = 0.0

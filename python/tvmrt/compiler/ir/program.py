@@ -181,6 +181,7 @@ class Step:
     data-dependent dimensions that the step uses. ``levels`` has the lowering for each ISA level of
     multi-versioned code. ``deferred``: a region that is started, and waited for where its results
     are needed. ``shrinks``: an in-place result may be smaller than the operand whose memory it has.
+    ``weights_in_ram``: bytes of weights that are copied to scratch memory before it runs.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Step:
     levels: dict[str, object] = field(default_factory=dict)
     deferred: bool = False
     shrinks: bool = False
+    weights_in_ram: int = 0
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -262,6 +264,7 @@ class RowFusionPlan:
     ``patches``: Number of column patches of each chain. ``surplus_macs``: Multiply-adds that
     overlapping patches repeat. ``slowdown``: ``instructions``, relative to a low estimate of the
     network's without chains. ``used``: Whether the network was compiled with it.
+    ``weights_in_ram``: Bytes of weights that layers copy to memory that is faster than flash.
     """
 
     ram_bytes: int
@@ -271,6 +274,7 @@ class RowFusionPlan:
     surplus_macs: int = 0
     slowdown: float = 0.0
     used: bool = False
+    weights_in_ram: int = 0
 
 
 @dataclass(frozen=True)

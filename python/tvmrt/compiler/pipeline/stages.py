@@ -105,6 +105,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             _check_data_dependent_sizes(program, request)
             _check_state(program, request)
             program = _fuse_rows(program, machine, request, memory_pools)
+            program = _copy_weights(program, request, family, memory_pools)
         elif request.row_chains is not False:
             program = tile_depth_first(program, machine, request.row_chains)
         if request.abi == "tvm-ffi":
@@ -226,6 +227,20 @@ def _fuse_rows(
         return program  # each layer's tensors are asked for
     capacity = memory_pools[0].capacity if memory_pools else None
     return row_fusion.choose_plan(program, machine, capacity)
+
+
+def _copy_weights(
+    program: Program, request: Request, family: McuFamily | None, memory_pools: Sequence[MemoryPool]
+) -> Program:
+    """Return the program with copies of weights in RAM where flash is slow, and weights lie there
+    unless the caller places them."""
+    in_flash = family is not None and family.reads.wait_states and request.params in (None, "flash")
+    placed = request.place or request.record or len(memory_pools) != 1
+    if not in_flash or placed or request.executor != "aot" or program.dims():
+        return program
+    from tvmrt.compiler.codegen.weights_in_ram import with_weights_in_ram
+
+    return with_weights_in_ram(program, family.reads, memory_pools[0].capacity, request.ram)
 
 
 def _check_data_dependent_sizes(program: Program, request: Request) -> None:

@@ -30,7 +30,7 @@ from ..lowering import ImageLowering, Scratch, in_place_pair, lowers
 from ..lowering_protocols import DepthFirstFusable
 from ..target import Target
 from . import packing_f32 as packing
-from .boards.board_lowering import BoardLowering
+from .boards.board_lowering import BoardLowering, print_weights
 from .boards.float32 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
 from .boards.layer_f32 import MicroLayerF32
@@ -252,7 +252,7 @@ def print_board(
     axes with the channels last.
     """
     packed = kernel.pack(layer)
-    fields = {"x": x, "weights": f.constant("weights", packed.weights)}
+    fields = {"x": x, "weights": print_weights(f, step, packed.weights)}
     if packed.bias is not None:
         fields["bias"] = f.constant("bias", packed.bias)
     y_stride, shape = layer.shape.window.y_stride, step.lowering.node.output.shape

@@ -31,7 +31,7 @@ from ..kernel_features import BOARD_KERNELS, DUAL_ISSUE, HELIUM
 from ..loops.quantized_binary_scales import pair_members
 from ..lowering import ResultLayout, Scratch, lowers, same_offsets
 from ..target import Target
-from .boards.board_lowering import BoardLowering
+from .boards.board_lowering import BoardLowering, print_weights
 from .boards.channel_groups import (
     ChannelGroups,
     divide_channels,
@@ -254,7 +254,7 @@ class IntegerMatMulLowering(BoardLowering):
         packed = pack_groups(kernel, layer)
         fields = {
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
-            "weights": f.constant("weights", packed.weights),
+            "weights": print_weights(f, step, packed.weights),
         }
         y, bounds, table = f.write(), (0, 0, 0, False), None
         if packed.bias is not None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.sizes import upper_bound
@@ -53,7 +55,18 @@ class BoardLowering(RowFusable):
         if layer is None:
             return self.tile_scratch(step)
         kernel = self.kernels.choose(layer, self.target.board)
-        return Scratch(kernel_blocks=(kernel.scratch(layer).bytes,))
+        return Scratch(kernel_blocks=(kernel.scratch(layer).bytes, step.weights_in_ram))
+
+    def weights_read_often(self, step: Step) -> tuple[int, int] | None:
+        """Return the bytes of weights of which the kernel reads all for each few pixels, and the
+        number of pixels; None for other steps."""
+        layer = self.board_layer(step) if not step.guard else None
+        if layer is None or layer.shape.depthwise or layer.shape.of_run:
+            return None
+        if layer.parts[0] is not layer:
+            return None
+        packed = self.kernels.choose(layer, self.target.board).pack(layer)
+        return packed.weights.nbytes, int(layer.shape.pixels)
 
     def may_overwrite_input(self, step: Step) -> bool:
         """Return whether the output may have the memory of the input."""
@@ -109,6 +122,15 @@ class BoardLowering(RowFusable):
         f.line(f"{self.struct} part = *{address};")
         f.line("tvmrt_micro_restrict_dense(&part.shape, &at);")
         f.result(kernel.call(layer, "&part"))
+
+
+def print_weights(f: FunctionWriter, step: Step, weights: np.ndarray) -> str:
+    """Return the pointer to a layer's packed weights, which the step may copy to RAM."""
+    name = f.constant("weights", weights)
+    if not step.weights_in_ram:
+        return name
+    f.include("board/weights_in_ram.h")
+    return f"tvmrt_micro_weights_in_ram({name}, {weights.nbytes})"
 
 
 def can_run_by_rows(shape: MicroShape, step: Step) -> bool:

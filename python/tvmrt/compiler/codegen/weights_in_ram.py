@@ -1,0 +1,120 @@
+"""Copy weights of layers to RAM before they run, on boards whose flash has wait states.
+
+Kernels of convolutions and matrix products read all weights again for each few output pixels. A
+copy in the arena, which lives as long as the step, costs one pass over the weights and takes the
+wait states away from all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tvmrt.compiler.ir.program import Program, RowFusionPlan, Step
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.planner.plan import live_bytes_of_steps, plan_program
+
+from .builder import reserve_scratch
+from .mcu_families import FlashReads
+from .pools import ALIGN_BYTES
+from .row_fusion import estimated_instructions
+from .window.boards.board_lowering import BoardLowering
+
+PIXELS_OF_A_PASS = 3  # at most, of the kernels for which waiting matters
+COPY_CYCLES = 0.75  # of a byte
+CYCLES_OF_AN_INSTRUCTION = 1.5
+TOLERANCE = 1.01  # share of the fewest cycles for which less memory is chosen
+MAX_GROWTH = 1.5  # share of the memory without copies that they may take without being asked
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """Weights of a step that may be copied: their bytes, the bytes live at the step with the copy,
+    and the cycles of waiting without it and with it."""
+
+    step: Step
+    nbytes: int
+    live_bytes: int
+    waiting: float
+    rest: float
+
+
+def with_weights_in_ram(
+    program: Program, reads: FlashReads, capacity: int | None, ram: int | None
+) -> Program:
+    """Return the program with copies of weights in RAM; it lists the plans to choose from.
+
+    The arena becomes the smallest one whose modelled cycles exceed the fewest by at most 1 %, of
+    those of up to ``ram`` bytes; by default of up to ``MAX_GROWTH``. ``capacity``: bytes of the
+    board's RAM.
+    """
+    plan_program(program, align_bytes=ALIGN_BYTES)
+    before, copies = program.arena_bytes, _possible_copies(program, reads)
+    most = max(before, min((n for n in (ram, capacity) if n is not None), default=1 << 32))
+    usual = most if ram is not None else min(most, int(before * MAX_GROWTH))
+    other = estimated_instructions(program) * CYCLES_OF_AN_INSTRUCTION
+    plans = []
+    for limit in dict.fromkeys((most, usual)):
+        copied = _copy(program, copies, _smallest_near_best(copies, before, limit, other))
+        if program.arena_bytes > limit:  # gaps between tensors
+            copied = _copy(program, copies, 0)
+        plans.append((program.arena_bytes, copied))
+    program.row_plans = _with_copies(program.row_plans, before, plans)
+    return program
+
+
+def _possible_copies(program: Program, reads: FlashReads) -> list[_Copy]:
+    """Return the copies that save cycles."""
+    copies = []
+    for step, live in zip(program.steps, live_bytes_of_steps(program, ALIGN_BYTES)):
+        lowering = step.lowering
+        found = lowering.weights_read_often(step) if isinstance(lowering, BoardLowering) else None
+        if found is None or found[0] <= reads.data_cache:
+            continue
+        nbytes, pixels = found
+        once = ceil_div(nbytes, reads.line) * reads.wait_states
+        waiting, rest = once * ceil_div(pixels, PIXELS_OF_A_PASS), once + COPY_CYCLES * nbytes
+        if rest < waiting:
+            copies.append(_Copy(step, nbytes, live + round_up(nbytes, ALIGN_BYTES), waiting, rest))
+    return copies
+
+
+def _smallest_near_best(copies: Sequence[_Copy], before: int, limit: int, other: float) -> int:
+    """Return the bytes of the smallest arena of up to ``limit`` bytes whose cycles are near those
+    of the best one. ``other``: cycles without waiting."""
+
+    def cycles(nbytes: int) -> float:
+        return other + sum(c.rest if c.live_bytes <= nbytes else c.waiting for c in copies)
+
+    sizes = sorted({max(each.live_bytes, before) for each in copies if each.live_bytes <= limit})
+    return next((n for n in sizes if cycles(n) <= TOLERANCE * cycles(limit)), 0)
+
+
+def _copy(program: Program, copies: Sequence[_Copy], nbytes: int) -> int:
+    """Plan the program with the copies that an arena of ``nbytes`` holds; return their bytes."""
+    for each in copies:
+        step = each.step
+        step.weights_in_ram = each.nbytes if each.live_bytes <= nbytes else 0
+        step.scratch_bytes, step.kernel_bytes, step.scratch = 0, 0, None
+        reserve_scratch(step)
+    plan_program(program, align_bytes=ALIGN_BYTES)
+    return sum(each.step.weights_in_ram for each in copies)
+
+
+def _with_copies(
+    row_plans: Sequence[RowFusionPlan], before: int, plans: Sequence[tuple[int, int]]
+) -> list[RowFusionPlan]:
+    """Return the plans by rows, with those of copies first: ``plans`` has bytes of memory and of
+    copies, last those of the program."""
+    used = next((plan for plan in row_plans if plan.used), None)
+    if used is None or not plans[0][1]:
+        return list(row_plans)
+    own = [
+        replace(used, ram_bytes=ram, weights_in_ram=copied, used=(ram, copied) == plans[-1])
+        for ram, copied in dict.fromkeys(plans)
+    ]
+    without = replace(used, used=False)
+    others = [without if plan == used else plan for plan in row_plans]
+    if own[-1].ram_bytes == before:
+        others.remove(without)
+    return [*own, *others]

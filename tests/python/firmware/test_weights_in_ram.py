@@ -1,0 +1,117 @@
+"""Weights that are read often are copied to RAM on boards whose flash has wait states."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import boards
+import numpy as np
+import pytest
+from onnx import TensorProto
+from test_row_fusion import Network, example
+
+import tvmrt
+from tvmrt.cli import memory_report
+from tvmrt.compiler.codegen.mcu_families import FlashReads, find_mcu_family
+
+CALL = "tvmrt_micro_weights_in_ram("
+SIZE = r"tvmrt_micro_weights_in_ram\(\w+, (\d+)\)"
+
+
+def separable():
+    """A layer of 3 x 3, and pointwise layers with small activations."""
+    net = Network(3)
+    net.conv(48, 3, 2, pads=[1] * 4)
+    for _ in range(2):
+        net.conv(48, 3, depthwise=True, pads=[1] * 4)
+        net.conv(48, 1)
+    return net.model([1, 3, 16, 16], TensorProto.INT8)
+
+
+def compiled(board="stm32l4plus", model=None, **options):
+    options = {"interface_api": "c", "unpacked_api": True, "module_name": "net", **options}
+    return tvmrt.compile(model or separable(), board=board, **options)
+
+
+def copies(library) -> int:
+    """Return the number of layers whose functions copy weights."""
+    return sum(text.count(CALL) for name, text in library.sources.files.items() if "lib" in name)
+
+
+def cycles(library, folder: Path) -> int:
+    library.export(folder / "net.tar")
+    command = [sys.executable, "-m", "tvmrt", "inspect", "net.tar", "--board", "stm32l4plus"]
+    done = subprocess.run([*command, "--json"], cwd=folder, capture_output=True, check=True)
+    return json.loads(done.stdout)["networks"]["net"]["cycles"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["stm32l4plus", "stm32f1", "samd21", "gd32vf103"])
+def test_results_are_those_of_onnxruntime(board, tmp_path):
+    model = separable()
+    inputs, expected = example(model)
+    library = compiled(board, model)
+    assert copies(library) > 0
+    target = find_mcu_family(board).target.replace("cortex-m4f", "cortex-m4")
+    machine = {**boards.BOARDS, **boards.MORE_BOARDS}[target]
+    found = boards.run_network(machine, library, inputs, tmp_path)
+    for key, array in expected.items():
+        np.testing.assert_array_equal(found.outputs[key], array)
+
+
+@pytest.mark.slow
+def test_copies_take_fewer_cycles(tmp_path):
+    if reason := boards.BOARDS["cortex-m4"].missing_tool():
+        pytest.skip(f"no {reason}")
+    library = compiled()
+    (without,) = (plan for plan in library.summary.row_plans if not plan.weights_in_ram)
+    fewer = compiled(ram=without.ram_bytes)
+    assert library.summary.arena_bytes <= 1.5 * without.ram_bytes
+    assert fewer.summary.arena_bytes <= without.ram_bytes
+    assert cycles(library, tmp_path) < 0.97 * cycles(fewer, tmp_path)
+
+
+def test_the_plan_and_the_printed_line_name_the_copies(tmp_path):
+    library = compiled()
+    plans = library.summary.row_plans
+    (used,) = (plan for plan in plans if plan.used)
+    assert used.ram_bytes == library.summary.arena_bytes
+    sizes = [int(n) for text in library.sources.files.values() for n in re.findall(SIZE, text)]
+    assert used.weights_in_ram == sum(sizes) and len(sizes) == copies(library)
+    library.export(tmp_path / "net.tar")
+    with tarfile.open(tmp_path / "net.tar") as archive:
+        printed = memory_report.memory_pairs(json.load(archive.extractfile("./metadata.json")))
+    assert f"{sum(sizes):,} B of weights copied from flash before use" in printed["plan default"]
+    assert printed["plan smallest"].endswith(f"--ram {plans[-1].ram_bytes}")
+
+
+@pytest.mark.parametrize(
+    ("board", "options"),
+    [
+        (None, {"target": "cortex-m4"}),  # the memory of the board is unknown
+        ("corstone300", {}),  # without wait states
+        ("stm32l4plus", {"params": "file"}),
+        ("stm32l4plus", {"pools": {"sram": 1 << 19}, "place": {"*_weights": "sram"}}),
+    ],
+    ids=str,
+)
+def test_no_copies_without_slow_flash(board, options):
+    assert copies(compiled(board, **options)) == 0
+
+
+def test_no_copies_of_weights_that_the_cache_holds():
+    """The largest layer has 3 KiB of weights, the STM32H7 a cache of 16 KiB for data."""
+    assert find_mcu_family("stm32h7").reads == FlashReads(10, 32, 16 << 10)
+    assert copies(compiled("stm32h7")) == 0
+
+
+def test_a_limit_between_the_plans_takes_the_copies_that_fit():
+    plans = compiled().summary.row_plans
+    limited = compiled(ram=plans[0].ram_bytes - 1)
+    assert limited.summary.arena_bytes < plans[0].ram_bytes
+    assert copies(limited) < copies(compiled())
