@@ -169,7 +169,9 @@ def emit_indexed_max_pool(node, f: FunctionWriter, indices: str) -> None:
             distance = (0, 1, spatial[1])
     kernel = f"max_pool_{x.dtype.name}"
     f.include("op/max_pool_indices.h")
-    lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
+    lowest = f"INT{x.dtype.bits}_MIN" if x.dtype.is_signed else "0"
+    if x.dtype.is_float:
+        lowest = "-INFINITY"
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
     layer = print_layer(
         f,
@@ -177,10 +179,6 @@ def emit_indexed_max_pool(node, f: FunctionWriter, indices: str) -> None:
         {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "index_stride": distance},
     )
     f.result(f"{kernel}(&{layer}, {f.read(0)}, {f.write(0)}, {indices})")
-
-
-def _lowest(dtype) -> str:
-    return f"INT{dtype.bits}_MIN" if dtype.is_signed else "0"
 
 
 @lowers("max_unpool")

@@ -43,18 +43,12 @@ class WinogradLayer:
 
     @classmethod
     def of(
-        cls,
-        window: Window,
-        size: int,
-        channels: tuple[int, int],
-        machine: VectorMachine,
+        cls, window: Window, size: int, channels: tuple[int, int], machine: VectorMachine
     ) -> WinogradLayer:
         """Return the layer of ``channels``, (in, out), with the machine's best matmul tiles."""
         ins, outs = channels
-        winograd_tiles = (
-            window.batch * ceil_div(window.out[1], size) * ceil_div(window.out[2], size)
-        )
-        tiles = choose_tiles(winograd_tiles, outs, ins, machine)
+        down, across = (ceil_div(extent, size) for extent in window.out[1:])
+        tiles = choose_tiles(window.batch * down * across, outs, ins, machine)
         return cls(window, size, ins, outs, tiles)
 
     @property

@@ -143,11 +143,8 @@ def pixel_kind(shape: MicroShape, single_pixel: bool = True) -> str:
     """
     if not shape.pointwise:
         return "TVMRT_MICRO_ANY_WINDOW"
-    return (
-        "TVMRT_MICRO_ONE_PIXEL"
-        if single_pixel and upper_bound(shape.pixels) == 1
-        else "TVMRT_MICRO_POINTWISE"
-    )
+    alone = single_pixel and upper_bound(shape.pixels) == 1
+    return "TVMRT_MICRO_ONE_PIXEL" if alone else "TVMRT_MICRO_POINTWISE"
 
 
 def im2col_buffer_of(
