@@ -121,8 +121,7 @@ class PointwiseLowering(RowFusable):
 
     in_memory = ()
 
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
         return ResultLayout(pointwise_order(self.group.outputs[0], accesses), ANY)

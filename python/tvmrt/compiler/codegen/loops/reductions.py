@@ -32,7 +32,7 @@ from .loop_nest import (
     open_loops,
 )
 from .pointwise import print_pointwise_chain
-from .row_fusion_layers import reduction_row_layer, single_row_step, with_accumulators
+from .row_fusion_layers import reduction_row_layer, single_row_step, with_scratch
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
 ACCUMULATORS_FIRMWARE = 32  # on bare metal, where the stack is small
@@ -62,8 +62,7 @@ class ReduceLowering(RowFusable):
     def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
         return True
 
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     @property
     def axes(self) -> set[int]:
@@ -139,7 +138,8 @@ class ReduceLowering(RowFusable):
         return reduction_row_layer(x.shape[2], *bytes_, nbytes * x.shape[1])
 
     def row_step(self, step: Step) -> Step:
-        return with_accumulators(single_row_step(step), self.row_layer(step).line_buffer_bytes)
+        nbytes = self.row_layer(step).line_buffer_bytes  # of the accumulators
+        return with_scratch(single_row_step(step), "sums", nbytes)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         _RowPrinter(self, step, f, step.reads[0].shape).emit()

@@ -136,8 +136,7 @@ class GatherElementsLowering(Lowering):
 
     in_memory = ()
 
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices = self.node.inputs

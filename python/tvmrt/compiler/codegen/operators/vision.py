@@ -106,8 +106,7 @@ class RegionLowering(SamplingLowering):
 class DeformColumnsLowering(SamplingLowering):
     """Windows of a deformable convolution, for a subsequent 1x1 convolution."""
 
-    def demand(self, value: Value) -> str:
-        return CHANNELS_LAST
+    operand_demand = CHANNELS_LAST
 
     def macs(self) -> int:
         return 4 * self.node.output.type.size
