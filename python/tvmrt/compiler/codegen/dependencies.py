@@ -87,10 +87,7 @@ def may_overlap(a: Access, b: Access) -> bool:
 def _extent(at: Strided) -> tuple[int, int]:
     """Return the offsets of the first and last element."""
     moves = [(n - 1) * s for n, s in zip(at.shape, at.strides)]
-    return (
-        at.offset + sum(m for m in moves if m < 0),
-        at.offset + sum(m for m in moves if m > 0),
-    )
+    return at.offset + sum(m for m in moves if m < 0), at.offset + sum(m for m in moves if m > 0)
 
 
 def _are_disjoint_boxes(a: Strided, b: Strided) -> bool:

@@ -158,16 +158,10 @@ ARM_LEVELS = (
 
 # ISA levels of 32-bit ARM. NEON flushes denormals (below 1.2e-38) to zero.
 _VFP = ("-march=armv7-a+fp",)
-ARMV7_LEVELS = (
-    Target("vfp", _VFP),
-    Target("neon", ("-march=armv7-a+simd",), 4, 16, "neon32"),
-)
+ARMV7_LEVELS = (Target("vfp", _VFP), Target("neon", ("-march=armv7-a+simd",), 4, 16, "neon32"))
 
 # ISA levels of RISC-V. Eight lanes are two registers of 128 bits, the minimum vector length.
-RISCV_LEVELS = (
-    Target("rv64"),
-    Target("rvv", ("-march=rv64gcv",), 8, 16, "rvv"),
-)
+RISCV_LEVELS = (Target("rv64"), Target("rvv", ("-march=rv64gcv",), 8, 16, "rvv"))
 
 # ISA levels of x86-64 on Windows. GCC's stack there does not align 32-byte vectors, but GCC moves
 # them by aligned instructions: this option makes the assembler emit unaligned ones.

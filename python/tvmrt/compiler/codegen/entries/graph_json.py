@@ -299,10 +299,7 @@ def _data_text(program: Program, item, index: int, options, available: set[Symbo
 def _refusal(symbol: str, count: int, options) -> list[str]:
     if options.firmware:
         return ["    return kTvmErrorFunctionCallNumArguments;"]
-    return [
-        f'    TVMAPISetLastError("{symbol}: expected {count} arguments");',
-        "    return -1;",
-    ]
+    return [f'    TVMAPISetLastError("{symbol}: expected {count} arguments");', "    return -1;"]
 
 
 def graph_json(program: Program, sources, options) -> str:

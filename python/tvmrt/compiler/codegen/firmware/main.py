@@ -103,10 +103,7 @@ def _plain_main(
     """Return the main function with pointer parameters."""
     declared = main_parameters(program, arguments)
     head = f"int32_t {main_symbol(program, prefix)}"
-    lines = [
-        *wrap(head, declared or ["void"], ";"),
-        *wrap(head, declared or ["void"], " {"),
-    ]
+    lines = [*wrap(head, declared or ["void"], ";"), *wrap(head, declared or ["void"], " {")]
     lines += [f"  (void){name};" for name in unused_names(program, sources, arguments)]
     lines += weight_file.checks(prefix, options)
     lines += tracer.locals() if program.steps else []

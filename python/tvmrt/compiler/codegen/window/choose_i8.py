@@ -59,11 +59,7 @@ class ChoiceI8:
     requantizes: bool = True
 
 
-def choose(
-    variant: VariantI8,
-    constants: ConstantsI8,
-    scale: np.ndarray | None = None,
-) -> ChoiceI8:
+def choose(variant: VariantI8, constants: ConstantsI8, scale: np.ndarray | None = None) -> ChoiceI8:
     """Choose how a variant is computed with its constants.
 
     ``scale``: multipliers of the sums, None if an epilogue takes the sums.

@@ -72,6 +72,11 @@ class ChannelsLastLowering(ImageLowering):
     def demand(self, value: Value) -> str:
         return CHANNELS_LAST if value is self.node.inputs[0] else ANY
 
+    def pixel_strides(self, step: Step) -> tuple[int, int]:
+        """Return the pixel strides of the input and of the result."""
+        x = step.reads[step.read_values.index(self.node.inputs[0])]
+        return pixel_stride(x.at), pixel_stride(step.writes[0].at)
+
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         residual = self.epilogue.residual
         if residual is None or residual is self.node.inputs[0]:
@@ -119,10 +124,7 @@ class ConvolutionLowering(ChannelsLastLowering):
     def window(self, step: Step) -> Window:
         """Return the layer's window; missing spatial dimensions have extent 1."""
         x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
-        strides = (
-            pixel_stride(step.reads[step.read_values.index(x)].at),
-            pixel_stride(step.writes[0].at),
-        )
+        strides = self.pixel_strides(step)
         return Window.of(x.shape, y.shape, w.shape[2:], self.node.attrs, *strides)
 
     def layer(self, step: Step) -> LayerF32:

@@ -12,7 +12,6 @@ from tvmrt.compiler.ir.program import (
     DENSE,
     Step,
     channels_last_order,
-    pixel_stride,
 )
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
@@ -105,9 +104,7 @@ class PoolLowering(ChannelsLastLowering, RowFusable, DepthFirstFusable):
         self._print_call(step, f, part, row, context)
 
     def _window(self, step: Step) -> Window:
-        x = step.reads[step.read_values.index(self.node.inputs[0])].at
-        strides = pixel_stride(x), pixel_stride(step.writes[0].at)
-        return window_of(self.node, self.node.output.shape[0], *strides)
+        return window_of(self.node, self.node.output.shape[0], *self.pixel_strides(step))
 
     def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str, str]:
         """Print the layer; return it, the epilogue function of finished pixels and its context."""
