@@ -120,7 +120,6 @@ class PointwiseLowering(RowFusable):
     """Chain or tree of pointwise nodes: one loop nest with one load per operand."""
 
     in_memory = ()
-
     operand_demand = ANY
 
     def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:

@@ -58,11 +58,10 @@ class ReduceLowering(RowFusable):
     """Fold over axes: loops over the kept axes around loops over the reduced axes."""
 
     takes_epilogue = True
+    operand_demand = ANY
 
     def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
         return True
-
-    operand_demand = ANY
 
     @property
     def axes(self) -> set[int]:

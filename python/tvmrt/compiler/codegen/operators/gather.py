@@ -135,7 +135,6 @@ class GatherElementsLowering(Lowering):
     """Copy of one element per index."""
 
     in_memory = ()
-
     operand_demand = ANY
 
     def emit(self, step: Step, f: FunctionWriter) -> None:

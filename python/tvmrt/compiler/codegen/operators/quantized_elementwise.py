@@ -53,7 +53,6 @@ class QuantizedElementwiseLowering(RowFusable):
     """Base class of elementwise 8-bit operators, computed one row at a time."""
 
     has_row_kernel = True  # else a loop over elements is faster
-
     operand_demand = ANY
 
     def result_layout(self, index: int, accesses) -> ResultLayout:

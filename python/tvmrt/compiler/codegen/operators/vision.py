@@ -106,7 +106,8 @@ class RegionLowering(SamplingLowering):
 class DeformColumnsLowering(SamplingLowering):
     """Windows of a deformable convolution, for a subsequent 1x1 convolution."""
 
-    operand_demand = CHANNELS_LAST
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST
 
     def macs(self) -> int:
         return 4 * self.node.output.type.size
