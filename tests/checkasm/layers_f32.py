@@ -54,14 +54,10 @@ def add_conv(layers: Layers, number: int, kind: TileKind, planes: bool = False) 
     random, machine = layers.random, layers.target
     s = random.pictures() if planes else random.dense(number)
     window = window_of(s)
-    if kind.words_per_pair:
-        make = LayerF32.conv_nchw_bf16 if planes else LayerF32.conv_bf16
-        groups = () if planes else (s.groups,)
-        layer = make(window, *s.channels, *groups, kind)
-    elif planes:
-        layer = LayerF32.conv_nchw(window, *s.channels)
+    if planes:
+        layer = LayerF32.conv_nchw(window, *s.channels, kind)
     else:
-        layer = LayerF32.conv(window, *s.channels, s.groups)
+        layer = LayerF32.conv(window, *s.channels, s.groups, kind)
     outs = s.channels[1] // s.groups
     sizes = TileSizes(layer.row_pixels, outs, layer.row_weights, machine, layer.pixel_step, kind)
     tiles = tiles_of(layers, machine, sizes, random.chance(0.5))

@@ -129,7 +129,5 @@ def test_only_int8_matmul_libraries_contain_amx(network):
 def test_amx_level_is_selected_if_available(name, levels, flags, chosen, monkeypatch):
     monkeypatch.setattr(target.processor, "flags", lambda: flags)
     monkeypatch.setattr(target.processor, "machine", lambda: "x86_64")
-    found = target.with_amx_level(
-        target.get_target(name, levels), tvmrt.Request(target=name, levels=levels)
-    )
+    found = target.with_amx_level(target.get_target(name, levels), name, levels)
     assert [level.name for level in found.levels] == chosen

@@ -34,7 +34,6 @@ from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.ir.sizes import (
     Symbol,
-    SymInt,
     allocation_extent,
     data_dependent_symbols,
     error_context,
@@ -119,7 +118,9 @@ class _ProgramBuilder:
                 self._lower_group(group)
         graph = self.graph
         shown = len(graph.outputs) - graph.state_count
-        states = self._state_buffers()
+        # the buffers that keep their contents between runs
+        begin_nodes = [n for n in graph.nodes if n.op == "begin_state"]
+        states = [self.access[v].buffer for n in begin_nodes for v in n.outputs]
         outputs = self._bind_outputs(shown, states)
         self._update_states(states)
         program = Program(
@@ -190,6 +191,8 @@ class _ProgramBuilder:
         There nothing else follows a product in fixed point, which tiles requantise faster than row
         functions."""
         pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
+        if self._fuses_only_pointwise(node):
+            return False
         if BOARD_KERNELS.of(self.target):
             is_layer = root.operator.is_integer_product and root.operator.weights is not None
             return pointwise or (is_layer and node.operator.is_integer_pair)
@@ -229,23 +232,17 @@ class _ProgramBuilder:
         """Return a copy of the value in this axis order, created once."""
         key = (value, order)
         if key not in self.copies:
-            self.copies[key] = self._emit_copy(value, order, f"{value.name}_copy")
+            name = f"{value.name}_copy"
+            copy = dense_access(name, value.dtype, value.shape, order)
+            self.copies[key] = self._emit_copy(value, name, copy)
         return self.copies[key]
 
-    def _emit_copy(
-        self,
-        value: Value,
-        order: tuple[int, ...],
-        name: str,
-        target: Access | None = None,
-        cause: Node | None = None,
-    ) -> Access:
+    def _emit_copy(self, value: Value, name: str, out: Access, cause: Node | None = None) -> Access:
         source = self._access_of(value)
         sources = _sources(value) if cause is None else cause.sources
         node = Node("identity", [value], {}, name, sources)
         node.outputs = [Value(name, value.type, node)]
         group = Group(node)
-        out = target or dense_access(name, value.dtype, value.shape, order)
         reads = [] if value.is_constant else [value]
         self.steps.append(
             Step(
@@ -282,7 +279,9 @@ class _ProgramBuilder:
         if group.after:
             accesses = {v: self._access_of(v) for v in group.inputs() if not v.is_constant}
             if not lowering.accepts_epilogue(accesses):
-                self._split_epilogue(group)
+                # the kernel alone, then the remaining nodes as a pointwise group
+                self._lower_kernel(Group(group.root, group.before))
+                self._lower_kernel(Group(group.after[-1], group.after[:-1]))
                 return
         operands = lowering.operands()
         demands = [lowering.demand(v) for v in operands]
@@ -326,21 +325,10 @@ class _ProgramBuilder:
             starts = [start if d == axis else 0 for d in range(rank)]
             at = out.at.slice(starts, [1] * rank, value.shape)
             name = f"{node.sources[-1]}_part{i}"
-            self._emit_copy(value, order, name, Access(out.buffer, at), node)
+            self._emit_copy(value, name, Access(out.buffer, at), node)
             start += value.shape[axis]
 
-    def _split_epilogue(self, group: Group) -> None:
-        """Emit the kernel alone, then the remaining nodes as a pointwise group."""
-        self._lower_kernel(Group(group.root, group.before))
-        rest = group.after
-        self._lower_kernel(Group(rest[-1], rest[:-1]))
-
     # Results.
-
-    def _state_buffers(self) -> list[Buffer]:
-        """Return the buffers that keep their contents between runs."""
-        begin_nodes = [n for n in self.graph.nodes if n.op == "begin_state"]
-        return [self.access[v].buffer for n in begin_nodes for v in n.outputs]
 
     def _update_states(self, states: list[Buffer]) -> None:
         """After all other steps, copy the final state to the buffers that the next run reads. A
@@ -354,13 +342,11 @@ class _ProgramBuilder:
                 continue  # already in its own buffer
             if source.buffer in states:
                 name = f"{buffer.name}_saved"
-                order = tuple(range(value.type.rank))
-                self.access[value] = self._emit_copy(value, order, name)
+                saved = dense_access(name, value.dtype, value.shape)
+                self.access[value] = self._emit_copy(value, name, saved)
             pairs.append((buffer, value))
         for buffer, value in pairs:
-            target = Access(buffer, dense(value.shape))
-            order = tuple(range(value.type.rank))
-            self._emit_copy(value, order, f"{buffer.name}_left", target)
+            self._emit_copy(value, f"{buffer.name}_left", Access(buffer, dense(value.shape)))
 
     def _bind_outputs(self, count: int, states: list[Buffer]) -> list[Buffer]:
         """Bind each output to a caller-provided buffer: its producer's buffer if that fits."""
@@ -382,7 +368,7 @@ class _ProgramBuilder:
             else:
                 target = dense_access(name, value.dtype, value.shape, kind=OUTPUT)
                 buffer = target.buffer
-                self._emit_copy(value, tuple(range(value.type.rank)), name, target)
+                self._emit_copy(value, name, target)
             bound.add(buffer)
             outputs.append(buffer)
         return outputs
@@ -425,7 +411,9 @@ def reserve_scratch(step: Step) -> None:
         sum(round_up(upper_bound(n), align) for n in each.kernel_blocks if not is_unbounded(n))
         for each in needs
     )
-    step.scratch_bytes = reduce(sym_max, (_scratch_bytes(each.arena_bytes) for each in needs))
+    sizes = [each.arena_bytes for each in needs]
+    bounds = (allocation_extent(n) if is_unbounded(n) else upper_bound(n) for n in sizes)
+    step.scratch_bytes = reduce(sym_max, bounds)
     if hosted:
         step.thread_scratch_bytes = kernel_bytes
     elif kernel_bytes:
@@ -434,10 +422,6 @@ def reserve_scratch(step: Step) -> None:
     if step.scratch_bytes != 0:  # an open size may be 0 in some runs
         name = f"{step.name}_scratch"
         step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)
-
-
-def _scratch_bytes(nbytes: SymInt) -> SymInt:
-    return allocation_extent(nbytes) if is_unbounded(nbytes) else upper_bound(nbytes)
 
 
 def _check_sizes(program: Program) -> None:

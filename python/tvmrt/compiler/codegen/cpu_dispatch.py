@@ -37,13 +37,8 @@ _DEFINED = {
     "rv64": "__riscv_flen",
     "rvv": "__riscv_vector",
 }
-RESERVED_NAMES = (
-    "level",
-    "level_in_use",
-    "no_level",
-    "levels",
-    "get_level",
-)  # symbols after the prefix
+# symbols after the prefix
+RESERVED_NAMES = ("level", "level_in_use", "no_level", "levels", "get_level")
 ERROR_TEXT_BYTES = 512  # of the error text for a processor without a matching level
 
 

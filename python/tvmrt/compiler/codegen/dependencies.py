@@ -27,7 +27,9 @@ class _BufferAccess:
 def dependencies(program: Program) -> list[list[int]]:
     """Return for each step the indices of earlier steps that it must wait for."""
     touches: dict[Buffer, list[_BufferAccess]] = {}
-    overlapping = _overlapping_buffers(program)
+    buffers = [b for b in program.arena_buffers() if b.kind == ARENA]
+    # for each one those that share some of its bytes, including itself
+    overlapping = {a: [b for b in buffers if a.shares_memory(b)] for a in buffers}
     before: list[int] = []  # bit mask of all ancestors of each step
     edges = []
     for index, step in enumerate(program.steps):
@@ -52,22 +54,15 @@ def dependencies(program: Program) -> list[list[int]]:
 
 
 def _touches(index: int, step: Step) -> list[_BufferAccess]:
-    reads = [
-        *step.reads,
-        *([step.guard[0]] if step.guard else []),
-        *step.data_dependent_dims.values(),
+    touches = [
+        _BufferAccess(index, access, any(access is written for written in step.writes))
+        for access in step.accesses()
+        if access.buffer.kind != CONSTANT
     ]
-    writes = list(step.writes)
     if step.scratch is not None:
-        writes.append(Access(step.scratch, dense((step.scratch.size,))))
-    accesses = [_BufferAccess(index, a, False) for a in reads if a.buffer.kind != CONSTANT]
-    return [*accesses, *(_BufferAccess(index, a, True) for a in writes)]
-
-
-def _overlapping_buffers(program: Program) -> dict[Buffer, list[Buffer]]:
-    """Return for each arena buffer the buffers that share some of its bytes, including itself."""
-    buffers = [b for b in program.arena_buffers() if b.kind == ARENA]
-    return {a: [b for b in buffers if a.shares_memory(b)] for a in buffers}
+        scratch = Access(step.scratch, dense((step.scratch.size,)))
+        touches.append(_BufferAccess(index, scratch, True))
+    return touches
 
 
 def may_overlap(a: Access, b: Access) -> bool:
@@ -92,10 +87,7 @@ def may_overlap(a: Access, b: Access) -> bool:
 def _extent(at: Strided) -> tuple[int, int]:
     """Return the offsets of the first and last element."""
     moves = [(n - 1) * s for n, s in zip(at.shape, at.strides)]
-    return (
-        at.offset + sum(m for m in moves if m < 0),
-        at.offset + sum(m for m in moves if m > 0),
-    )
+    return at.offset + sum(m for m in moves if m < 0), at.offset + sum(m for m in moves if m > 0)
 
 
 def _are_disjoint_boxes(a: Strided, b: Strided) -> bool:

@@ -94,11 +94,9 @@ def _fuse_channel_scale(
     before = as_channel_scale(program.steps[at], target)
     if before is None or last_use[before.writes[0].buffer] != at + 1:
         return None
-    if at + 1 == len(program.steps):
+    after = program.steps[at + 1] if at + 1 < len(program.steps) else None
+    if after is None or not statically_known_true(_can_be_tiled, after):
         return None
-    if not statically_known_true(_can_be_tiled, program.steps[at + 1]):
-        return None
-    after = program.steps[at + 1]
     layer = after.lowering.depth_first_layer(after)
     plain = layer.window.is_identity_window and after.group.root.attrs.get("groups") == 1
     many = layer.pixels > FEW_PIXEL_TILES * after.lowering.depth_first_width(after)
@@ -136,9 +134,6 @@ def _splits_by_channels(before: Step, after: Step, target: Target) -> bool:
 def _fuse(
     steps: Sequence[Step], target: Target, kind: type[DepthFirstLowering] = DepthFirstLowering
 ) -> Step:
-    chain = merge_steps(steps, lambda group: kind(group, target, steps))
-    for level in target.levels:
-        level_steps = [replace(step, lowering=step.levels[level.name]) for step in steps]
-        chain.levels[level.name] = kind(chain.group, level, level_steps)
+    chain = merge_steps(steps, target, kind)
     chain.in_place = chain.lowering.in_place(chain)
     return chain

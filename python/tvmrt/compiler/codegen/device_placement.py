@@ -15,29 +15,19 @@ from tvmrt.compiler.ir.region import region_of
 def place_on_devices(program: Program) -> None:
     """Mark the buffers that only regions of one device touch, before memory is planned."""
     touched: dict[Buffer, set[DeviceMemory | None]] = {}
+    on_host = [*program.data_dependent_dims.values()]
     for step in program.steps:
-        memory = _device_memory(step)
+        region = _region(step)
+        memory = None if region is None else region.memory
         for access in [*step.reads, *step.writes]:
             touched.setdefault(access.buffer, set()).add(memory)
-        for access in [
-            *([step.guard[0]] if step.guard else []),
-            *step.data_dependent_dims.values(),
-        ]:
-            touched.setdefault(access.buffer, set()).add(None)
-    for buffer in [
-        *program.states,
-        *(access.buffer for access in program.data_dependent_dims.values()),
-    ]:
+        on_host += [step.guard[0]] if step.guard else []
+        on_host += step.data_dependent_dims.values()
+    for buffer in [*program.states, *(access.buffer for access in on_host)]:
         touched.setdefault(buffer, set()).add(None)
     for buffer, memories in touched.items():
         if len(memories) == 1 and buffer.kind in (ARENA, INPUT, OUTPUT):
             (buffer.memory,) = memories
-
-
-def _device_memory(step: Step) -> DeviceMemory | None:
-    """Return the device memory that a step accesses, or None for the host's."""
-    region = _region(step)
-    return None if region is None else region.memory
 
 
 def is_bound_per_run(access: Access) -> bool:

@@ -81,18 +81,10 @@ def fuse_attention(program: Program, target: Target) -> Program:
         for count in (3, 4, 5):
             chain = steps[-count:]
             if len(chain) == count and statically_known_true(_is_attention, chain, i, last_use):
-                steps[-count:] = [_fuse(chain, target)]
+                steps[-count:] = [merge_steps(chain, target, AttentionLowering)]
+                reserve_scratch(steps[-1])
                 break
     return replace(program, steps=steps)
-
-
-def _fuse(steps: Sequence[Step], target: Target) -> Step:
-    fused = merge_steps(steps, lambda group: AttentionLowering(group, target, steps))
-    for level in target.levels:
-        level_steps = [replace(step, lowering=step.levels[level.name]) for step in steps]
-        fused.levels[level.name] = AttentionLowering(fused.group, level, level_steps)
-    reserve_scratch(fused)
-    return fused
 
 
 def _is_attention(steps: Sequence[Step], last: int, last_use: Mapping[Buffer, int]) -> bool:

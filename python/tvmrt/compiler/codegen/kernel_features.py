@@ -72,11 +72,7 @@ SHARED_TAIL = Feature(
     _for_hosts,
     members=("tvmrt_tiles_f32.last",),
 )
-PREFETCH = Feature(
-    "TVMRT_NO_PREFETCH",
-    "fetching lines of the cache ahead of a tile",
-    _for_hosts,
-)
+PREFETCH = Feature("TVMRT_NO_PREFETCH", "fetching lines of the cache ahead of a tile", _for_hosts)
 MULTI_VECTOR_LOOPS = Feature(
     "TVMRT_NO_WIDE_LOOPS",
     "loops over several vectors, which take more code and more of the stack",

@@ -54,9 +54,9 @@ class Lowering:
     """Base class: dense row-major operands, dense row-major results, no epilogue."""
 
     takes_epilogue = False
-    in_memory: tuple[int, ...] = (
-        0,
-    )  # operands that must be tensors: constants are copied; the lowering packs all others
+    # operands that must be tensors: constants are copied; the lowering packs all others
+    in_memory: tuple[int, ...] = (0,)
+    operand_demand: Demand = DENSE  # layout required of all operands
 
     def __init__(self, group: Group, target: Target) -> None:
         self.group = group
@@ -76,7 +76,7 @@ class Lowering:
     def demand(self, value: Value) -> Demand:
         """Return the layout required of an operand: ANY, DENSE, CHANNELS_LAST, or an order of axes
         in which its elements are contiguous."""
-        return DENSE
+        return self.operand_demand
 
     def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
         """Return the layout of a result, given the layouts of the operands."""

@@ -49,23 +49,21 @@ def memory_header(image: str) -> str:
 
 def includes(program: Program, options) -> list[str]:
     """Return the include lines of files that pass shared pools to functions."""
-    return (
-        [f'#include "{memory_header(options.image.prefix)}"']
-        if options.image and _own(program)
-        else []
-    )
+    if not options.image or not own(program):
+        return []
+    return [f'#include "{memory_header(options.image.prefix)}"']
 
 
 def declarations(program: Program, prefix: str, options) -> list[str]:
     """Return the declarations in files that pass the network's own pools to functions."""
     lines = [
         f"extern uint8_t TVMGEN_LOCAL {symbol(pool, prefix, options)}[{pool.used_bytes}];"
-        for pool in _own(program)
+        for pool in own(program)
     ]
     if options.image or not lines:
         return []
     what = "Intermediate values; unused between runs."
-    if any(pool.reserved_bytes for pool in _own(program)):
+    if any(pool.reserved_bytes for pool in own(program)):
         what = "Intermediate values; the memory before them is used between runs."
     if program.states:
         what = "Intermediate values, and the state of a run for the next one."
@@ -78,12 +76,13 @@ def definitions(program: Program, prefix: str, options) -> list[str]:
         return []
     lines = [
         definition(symbol(pool, prefix, options), pool.used_bytes, pool.section)
-        for pool in _own(program)
+        for pool in own(program)
     ]
     return [*lines, ""] if lines else []
 
 
-def _own(program: Program) -> list[MemoryPool]:
+def own(program: Program) -> list[MemoryPool]:
+    """Return the pools that the image owns and that hold tensors."""
     return [pool for _, pool in used_pools(program) if not pool.is_external]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tvmrt.compiler.ir import program as ir_program
 from tvmrt.compiler.ir.program import (
@@ -179,14 +180,10 @@ class _PatchSearch:
         """Return whether a chain of these steps may be split. Without recomputation, all windows
         that overlap are on its input."""
         windows = self.windows[first : last + 1]
-        return all(windows) and (
-            self.recomputing
-            or all(
-                window.is_identity
-                for window, source in zip(windows, sources)
-                if source.main != OUTSIDE
-            )
-        )
+        if not all(windows) or self.recomputing:
+            return all(windows)
+        inner = (w for w, source in zip(windows, sources) if source.main != OUTSIDE)
+        return all(window.is_identity for window in inner)
 
     def find(self, chains: Mapping[ChainRange, FusedChain]) -> dict[ChainRange, FusedChain]:
         """Return all patch-based chains that reduce the peak; ``chains`` has those of whole
@@ -249,11 +246,8 @@ class _PatchSearch:
 def last_uses_of_buffers(program: Program) -> dict[Buffer, int]:
     """Return each buffer's last step; the number of steps for outputs, states and counts."""
     last_uses = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
-    persistent = [
-        *program.outputs,
-        *program.states,
-        *(a.buffer for a in program.data_dependent_dims.values()),
-    ]
+    counts = [a.buffer for a in program.data_dependent_dims.values()]
+    persistent = [*program.outputs, *program.states, *counts]
     return last_uses | dict.fromkeys(persistent, len(program.steps))
 
 
@@ -293,23 +287,14 @@ def _chain(
     plans: Sequence[ChainPlan], cut: Sequence[PatchLayer], whole: Sequence[PatchLayer], images: int
 ) -> FusableChain:
     """Return the planner's description of plans with the layers ``cut`` over all patches."""
-    kernel_bytes, nbytes = (
-        max(each.costs.kernel_bytes for each in cut),
-        max(plan.nbytes for plan in plans),
-    )
+    kernel_bytes = max(each.costs.kernel_bytes for each in cut)
+    nbytes = max(plan.nbytes for plan in plans)
     scratch = round_up(nbytes, ir_program.ALIGN_BYTES) + round_up(kernel_bytes, KERNEL_ALIGN_BYTES)
-    extra_instructions = sum(
-        each.costs.extra_instructions + each.costs.instructions for each in cut
-    ) - sum(each.costs.instructions for each in whole)
+    instructions = sum(each.costs.extra_instructions + each.costs.instructions for each in cut)
+    instructions -= sum(each.costs.instructions for each in whole)
     recomputed_macs = sum(each.macs for each in cut) - sum(each.macs for each in whole)
-    return FusableChain(
-        tuple(plans),
-        scratch if kernel_bytes else nbytes,
-        False,
-        extra_instructions,
-        images,
-        recomputed_macs,
-    )
+    scratch = scratch if kernel_bytes else nbytes
+    return FusableChain(tuple(plans), scratch, False, instructions, images, recomputed_macs)
 
 
 def _may_overwrite_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
@@ -342,30 +327,32 @@ def with_fused_chains(
     at = 0
     while at < len(program.steps):
         last, joined = begins.get(at, (at, None))
-        if joined is None:
-            steps.append(program.steps[at])
-        else:
-            steps.append(_fuse(program.steps[at : last + 1], target, joined))
+        chain = program.steps[at : last + 1]
+        steps += chain if joined is None else [_fuse(chain, target, joined)]
         at = last + 1
     return replace(program, steps=steps)
 
 
-def merge_steps(steps: Sequence[Step], make: Callable[[Group], Lowering]) -> Step:
+def merge_steps(steps: Sequence[Step], target: Target, kind: Callable[..., Lowering]) -> Step:
     """Return one step that replaces consecutive steps, each of which reads results of earlier ones;
-    ``make`` creates its lowering."""
+    ``kind`` creates its lowering of the group, the target and the steps, also for each ISA
+    level."""
     last = steps[-1]
     before = [node for step in steps[:-1] for node in step.group.nodes]
     group = Group(last.group.root, [*before, *last.group.before], list(last.group.after))
     values, reads, demands = zip(*external_operands(steps))
-    return Step(
-        f"{last.name}_chain", group, make(group), list(values), list(reads), last.writes,
-        [*demands, last.demands[-1]],
+    merged = Step(
+        f"{last.name}_chain", group, kind(group, target, steps), list(values), list(reads),
+        last.writes, [*demands, last.demands[-1]],
     )  # fmt: skip
+    for level in target.levels:
+        level_steps = [replace(step, lowering=step.levels[level.name]) for step in steps]
+        merged.levels[level.name] = kind(group, level, level_steps)
+    return merged
 
 
 def _fuse(steps: Sequence[Step], target: Target, joined: FusedChain) -> Step:
-    patches = joined.patches(steps)
-    chain = merge_steps(steps, lambda group: RowFusedLowering(group, target, steps, patches))
+    chain = merge_steps(steps, target, partial(RowFusedLowering, patches=joined.patches(steps)))
     chain.shrinks = True
     chain.in_place = [(0, 0)] if joined.chain.in_place else []
     reserve_scratch(chain)
@@ -400,23 +387,17 @@ def _planned(
     chosen = {span: chains[span] for span in choice.chains}
     fused = with_fused_chains(program, target, chosen)
     plan_program(fused, align_bytes=ALIGN_BYTES)
-    candidates = {span: joined.chain for span, joined in chosen.items()}
-    return _row_plan(program, fused.arena_bytes, choice, candidates), fused
+    names = [(program.steps[a].name, program.steps[b].name) for a, b, _ in choice.chains]
+    counts = [count for _, _, count in choice.chains]
+    recomputed_macs = sum(joined.chain.surplus_macs for joined in chosen.values())
+    sizes = fused.arena_bytes, choice.instructions
+    return RowFusionPlan(*sizes, tuple(names), tuple(counts), recomputed_macs), fused
 
 
 def _instruction_costs(target: Target) -> InstructionCosts:
     if target.base.startswith(("riscv32", "rv32")):
         return RISCV
     return CORTEX_M_DSP if PIXELS_IN_THREES.of(target) else CORTEX_M
-
-
-def _row_plan(
-    program: Program, nbytes: int, choice: FusionChoice, chains: Mapping[ChainRange, FusableChain]
-) -> RowFusionPlan:
-    names = [(program.steps[a].name, program.steps[b].name) for a, b, _ in choice.chains]
-    counts = [count for _, _, count in choice.chains]
-    recomputed_macs = sum(chains[span].surplus_macs for span in choice.chains)
-    return RowFusionPlan(nbytes, choice.instructions, tuple(names), tuple(counts), recomputed_macs)
 
 
 def choose_plan(program: Program, target: Target, capacity: int | None) -> Program:

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from tvmrt import plugin
 from tvmrt.compiler import processor
@@ -159,16 +158,10 @@ ARM_LEVELS = (
 
 # ISA levels of 32-bit ARM. NEON flushes denormals (below 1.2e-38) to zero.
 _VFP = ("-march=armv7-a+fp",)
-ARMV7_LEVELS = (
-    Target("vfp", _VFP),
-    Target("neon", ("-march=armv7-a+simd",), 4, 16, "neon32"),
-)
+ARMV7_LEVELS = (Target("vfp", _VFP), Target("neon", ("-march=armv7-a+simd",), 4, 16, "neon32"))
 
 # ISA levels of RISC-V. Eight lanes are two registers of 128 bits, the minimum vector length.
-RISCV_LEVELS = (
-    Target("rv64"),
-    Target("rvv", ("-march=rv64gcv",), 8, 16, "rvv"),
-)
+RISCV_LEVELS = (Target("rv64"), Target("rvv", ("-march=rv64gcv",), 8, 16, "rvv"))
 
 # ISA levels of x86-64 on Windows. GCC's stack there does not align 32-byte vectors, but GCC moves
 # them by aligned instructions: this option makes the assembler emit unaligned ones.
@@ -275,24 +268,14 @@ def local_target(levels: Sequence[str] = (), bf16: bool = False) -> tuple[str, S
     return (family if levels and family else named or HERE), levels
 
 
-class TargetRequest(Protocol):
-    """Target options of a request."""
-
-    @property
-    def target(self) -> str | None: ...
-    @property
-    def levels(self) -> Sequence[str]: ...
-
-
 def _has_amx() -> bool:
     """Return whether this processor has the AMX level."""
     return _AMX <= processor.flags() and native_family() == "x86-64"
 
 
-def with_amx_level(machine: Target, request: TargetRequest) -> Target:
-    """Return the target for a network with int8 matmuls if no levels were requested. A family gains
-    the AMX level; ``here`` becomes that level alone."""
-    name, levels = request.target or "", request.levels
+def with_amx_level(machine: Target, name: str, levels: Sequence[str]) -> Target:
+    """Return the target, requested by this name, for a network with int8 matmuls if no levels were
+    requested. A family gains the AMX level; ``here`` becomes that level alone."""
     names = [level.name for level in machine.levels]
     if name == HERE and _has_amx():
         name, names = "x86-64", []

@@ -180,11 +180,9 @@ def _split(distance: SymInt, axes: list[Loop]) -> list[SymInt] | None:
     if symbols_of(distance, [axis.strides[_SOURCE] for axis in axes]):
         for i, axis in enumerate(axes):
             count = exact_quotient(distance, axis.strides[_SOURCE])
-            if (
-                count is not None
-                and lower_bound(count) >= 0
-                and lower_bound(axis.extent - 1 - count) >= 0
-            ):
+            if count is None or lower_bound(count) < 0:
+                continue
+            if lower_bound(axis.extent - 1 - count) >= 0:
                 counts[i] = count
                 return counts
         return counts if distance == 0 else None
@@ -205,9 +203,10 @@ def _stays_inside(
         first = last = start[i]
         for extent, step in zip(shape, steps):
             distance = step[i] * (extent - 1)
-            first, last = (
-                (first + distance, last) if upper_bound(distance) < 0 else (first, last + distance)
-            )
+            if upper_bound(distance) < 0:
+                first += distance
+            else:
+                last += distance
         if lower_bound(first) < 0 or lower_bound(axis.extent - 1 - last) < 0:
             return False
     return True

@@ -125,12 +125,8 @@ def _head(
     options: Mapping[str, Any] | None,
     constants: Constants,
 ) -> str:
-    head: dict[str, Any] = {
-        "format": "tvmrt-regions",
-        "version": 1,
-        "device": device,
-        "device_version": device_version,
-    }
+    head: dict[str, Any] = {"format": "tvmrt-regions", "version": 1}
+    head |= {"device": device, "device_version": device_version}
     if options:
         head["options"] = dict(options)
     if _fall_back(regions):

@@ -15,10 +15,9 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from tvmrt.compiler.codegen.options import Options, Sources
-from tvmrt.compiler.codegen.target import Target, get_target
+from tvmrt.compiler.codegen.target import get_target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path, find_include_path
 from tvmrt.option_syntax import compile_call, option
@@ -26,8 +25,10 @@ from tvmrt.option_syntax import compile_call, option
 from .atomic import replacing, scratch_folder
 from .firmware_build import SERVER, runtime_sources
 from .model_library_format import has_foreign_code
-from .summary import Summary
 from .vendors import vendor_code, vendor_includes
+
+if TYPE_CHECKING:
+    from .library import CompiledLibrary
 
 MARK = b"tvmrt-image:"  # before the metadata, in a section that the board does not load
 _LINE = re.compile(r"^(\w+) := (.*)$", re.MULTILINE)
@@ -96,30 +97,14 @@ def object_commands(
     compiler: Sequence[str], sources: Sequence[Path], folder: Path
 ) -> dict[Path, list[str]]:
     """Return the commands that compile C files, by the objects' paths in ``folder``."""
-    objects = [folder / f"{i}-{source.stem}.o" for i, source in enumerate(sources)]
+    objects = {folder / f"{i}-{source.stem}.o": source for i, source in enumerate(sources)}
     return {
         object: [*compiler, "-c", str(source), "-o", str(object)]
-        for source, object in zip(sources, objects)
+        for object, source in objects.items()
     }
 
 
-class BoardNetwork(Protocol):
-    """Interface of ``CompiledLibrary`` for images."""
-
-    options: Options
-    target: Target
-    sources: Sources
-
-    @property
-    def module_name(self) -> str: ...
-
-    @property
-    def summary(self) -> Summary: ...
-
-    def write_sources(self, folder: Path) -> list[Path]: ...
-
-
-def write_image(library: BoardNetwork, path: Path) -> None:
+def write_image(library: CompiledLibrary, path: Path) -> None:
     """Compile, link and write the image of a network.
 
     Raises
@@ -152,7 +137,7 @@ def write_image(library: BoardNetwork, path: Path) -> None:
         _build(library, board, metadata, folder, Path(temporary))
 
 
-def _image_metadata(library: BoardNetwork, board: Board) -> dict[str, Any]:
+def _image_metadata(library: CompiledLibrary, board: Board) -> dict[str, Any]:
     summary = library.summary
 
     def tensors(rows: Any) -> list[dict[str, Any]]:
@@ -173,7 +158,7 @@ def _image_metadata(library: BoardNetwork, board: Board) -> dict[str, Any]:
 
 
 def _build(
-    library: BoardNetwork, board: Board, metadata: dict[str, Any], folder: Path, image: Path
+    library: CompiledLibrary, board: Board, metadata: dict[str, Any], folder: Path, image: Path
 ) -> None:
     """Call the compiler directly, so that make is not needed."""
     board_folder = Path(find_boards_path())

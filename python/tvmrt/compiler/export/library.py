@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -142,9 +142,6 @@ class CompiledLibrary:
             weights += self.partition.module_weights_bytes
         summary = summarise(self.program, self.sources.functions, weights)
         return replace(summary, seconds=dict(self._seconds), nodes=nodes, regions=regions)
-
-    def _manifest_text(self) -> str:
-        return json.dumps(self.manifest, indent=2) + "\n"
 
     def _weights_bytes(self) -> int:
         """Return the bytes of weights in the artefact including gaps: one block, or arrays."""
@@ -321,41 +318,34 @@ class CompiledLibrary:
 
     def held_places(self) -> dict[str, int]:
         """Return the offsets in ``blob()`` of the constants in devices' modules, by symbol."""
-        return self._held_places(self._tree())
-
-    def _held_places(self, tree: Tree) -> dict[str, int]:
-        ends = dict(zip(self.sources.modules, tree.ends))
+        ends = dict(zip(self.sources.modules, self._tree().ends))
         device_symbols = self.sources.device_constant_symbols()
         return {symbol: ends[one.module] - one.place for symbol, one in device_symbols.items()}
-
-    def _folder_files(self) -> Iterator[tuple[str, str]]:
-        for make in self.options.folder_files.values():
-            yield from make(self).items()
 
     def write_sources(self, folder: Path) -> list[Path]:
         """Write all sources of the library into a folder; return the paths to compile."""
         written = []
-        for name, text in self._folder_files():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
+        for make in self.options.folder_files.values():
+            for name, text in make(self).items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text)
         for name, text in self.sources.files.items():
             (folder / name).write_text(text)
             if name.endswith(".c"):
                 written.append(folder / name)
         prefix = self.sources.prefix
-        (folder / f"{prefix}_manifest.json").write_text(self._manifest_text())
+        manifest = json.dumps(self.manifest, indent=2) + "\n"
+        (folder / f"{prefix}_manifest.json").write_text(manifest)
         if self.options.firmware:
             self._write_weights(folder)
             return written
-        tree = self._tree()
-        if len(tree.data) > LARGEST_C_ARRAY or self.sources.device_constants:
-            offsets = self._held_places(tree)
-            written.append(
-                _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", [tree.data], True, offsets)
-            )
+        data = self.blob()
+        if len(data) > LARGEST_C_ARRAY or self.sources.device_constants:
+            stem, offsets = f"{prefix}_devc", self.held_places()
+            written.append(_include(folder, "__tvm_dev_mblob", stem, [data], True, offsets))
         else:
             devc = folder / f"{prefix}_devc.c"
-            devc.write_text(blob.blob_source(tree.data))
+            devc.write_text(blob.blob_source(data))
             written.append(devc)
         if self.options.params == "embed" and self.sources.weights:
             name = f"{prefix}_weights"

@@ -40,11 +40,7 @@ CPU = 1  # DLDeviceType
 DATE = 946684800  # 2000-01-01; tar warns about much older dates
 
 
-def write_archive(
-    libraries: Sequence,
-    path: Path,
-    image=None,
-) -> None:
+def write_archive(libraries: Sequence, path: Path, image=None) -> None:
     """Write the archive of CompiledLibrary objects, with one module each.
 
     ``image`` is the CompiledImage of networks that were compiled together. Equal networks give
@@ -57,7 +53,7 @@ def write_archive(
         folders += ["codegen/host/lib"] if objects else []
         folders += ["codegen/host/include", "runtime", "runtime/include"] if firmware else []
         for folder in [*folders, "parameters", "src"]:
-            _add_folder(tar, folder)
+            _add(tar, folder, None)
         files = {} if image is None else dict(image.files)
         for library in libraries:
             files.update(source_files(library))
@@ -69,7 +65,7 @@ def write_archive(
         for library in libraries:
             _add_network(tar, library)
         if firmware:
-            _add_folder(tar, "templates")
+            _add(tar, "templates", None)
             for template, text in templates().items():
                 _add(tar, f"templates/{template}", text.encode())
             # C functions are called directly, other networks by an executor
@@ -107,7 +103,7 @@ def has_foreign_code(library) -> bool:
 def _digest(texts: Sequence[str], objects: Sequence[tuple[str, bytes]]) -> str:
     """Return a hash of everything that is compiled."""
     digest = hashlib.sha256()
-    for data in [*(text.encode() for text in texts), *(data for _, data in objects)]:
+    for data in [*map(str.encode, texts), *(data for _, data in objects)]:
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()[:16]
 
@@ -120,8 +116,7 @@ def _add_network(tar: tarfile.TarFile, library) -> None:
         _add(tar, f"parameters/{name}.bin", library.weights_blob())
     _add(tar, f"src/{name}.txt", library.print_program().encode())
     if library.has_graph_json:
-        graph = library.get_graph_json().encode()
-        _add(tar, f"executor-config/graph/{name}.graph", graph)
+        _add(tar, f"executor-config/graph/{name}.graph", library.get_graph_json().encode())
     for file_name, module in device_modules(library):
         _add(tar, file_name, module.payload)
 
@@ -282,10 +277,9 @@ def _tensor(tensor) -> dict:
 
 def _operator_function(operator) -> dict:
     """Return the classic keys, and further properties of the function."""
-    workspace = {"device": CPU, "workspace_size_bytes": operator.scratch_bytes}
     return {
         "function_name": operator.symbol,
-        "workspace": [workspace],
+        "workspace": [{"device": CPU, "workspace_size_bytes": operator.scratch_bytes}],
         "constants_size_bytes": operator.weights_bytes,
         "live_size_bytes": operator.live_bytes,
         "nodes": operator.onnx_nodes,
@@ -297,34 +291,24 @@ def _storages(library) -> list[dict]:
     graph = json.loads(library.get_graph_json())
     sids, entries = graph["attrs"]["storage_id"][1], graph["node_row_ptr"]
     names = {sids[entries[i]]: graph["nodes"][i]["name"] for i in graph["arg_nodes"]}
-    sizes = sorted(storage_bytes(graph).items())
-    rows = [{"storage_id": sid, "size_bytes": size} for sid, size in sizes]
-    for row in rows:
-        if row["storage_id"] in names:
-            row["input_binding"] = names[row["storage_id"]]
+    rows = []
+    for sid, size in sorted(storage_bytes(graph).items()):
+        bound = {"input_binding": names[sid]} if sid in names else {}
+        rows.append({"storage_id": sid, "size_bytes": size, **bound})
     return rows
 
 
-def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+def _add(tar: tarfile.TarFile, name: str, data: bytes | None) -> None:
+    """Add a file, or a folder if there is no ``data``."""
     info = tarfile.TarInfo(f"./{name}")
-    info.size = len(data)
     info.mode = 0o644
-    _own(info)
-    tar.addfile(info, io.BytesIO(data))
-
-
-def _add_folder(tar: tarfile.TarFile, name: str) -> None:
-    info = tarfile.TarInfo(f"./{name}")
-    info.type = tarfile.DIRTYPE
-    info.mode = 0o755
-    _own(info)
-    tar.addfile(info)
-
-
-def _own(info: tarfile.TarInfo) -> None:
+    if data is None:
+        info.type, info.mode = tarfile.DIRTYPE, 0o755
+    info.size = len(data or b"")
     info.uid = info.gid = 0
     info.uname = info.gname = "root"
     info.mtime = _date()
+    tar.addfile(info, io.BytesIO(data or b""))
 
 
 def _date() -> int:

@@ -57,11 +57,8 @@ def insert_region(
         node.outputs.append(Value(f"{region.name}_failed", TensorType((), DTYPES["bool"]), node))
     inside = set(nodes)
     index = next(i for i, n in enumerate(graph.nodes) if n in inside)
-    graph.nodes = [
-        *graph.nodes[:index],
-        node,
-        *(n for n in graph.nodes[index:] if n not in inside),
-    ]
+    after = [n for n in graph.nodes[index:] if n not in inside]
+    graph.nodes = [*graph.nodes[:index], node, *after]
     return node
 
 

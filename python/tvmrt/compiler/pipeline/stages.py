@@ -89,7 +89,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
-            machine = with_amx_level(machine, request)
+            machine = with_amx_level(machine, request.target or "", request.levels)
         _join(graph, machine)
         reduced = reduced_precision.mark_precision(graph, request)
         infer_layouts(graph)

@@ -23,9 +23,8 @@ from tvmrt.compiler.ir.requantization import requantize, rounding_of
 
 from .channel_constants import per_channel
 
-TIE_DISTANCE = (
-    1e-3  # distance from a tie, in steps, within which implementations may round differently
-)
+# distance from a tie, in steps, within which implementations may round differently
+TIE_DISTANCE = 1e-3
 
 
 @dataclass
@@ -175,10 +174,8 @@ def _constant_result(
             return np.zeros(len(w), np.float32), ~certain
         return np.broadcast_to(row, len(w)).astype(np.float32), certain
     if depthwise:
-        total = w.sum(axis=(1, 2), dtype=np.int64)
-        total *= np.where(
-            constant_inputs, x.constant_values.astype(np.int64) - node.attrs["x_zero"], 0
-        )
+        steps = x.constant_values.astype(np.int64) - node.attrs["x_zero"]
+        total = w.sum(axis=(1, 2), dtype=np.int64) * np.where(constant_inputs, steps, 0)
     else:
         total = channel_contribution(node, w, x, constant_inputs)
     bias = node.inputs[3]
@@ -231,10 +228,8 @@ def _pair_constants(node: Node, operands: list[Channels]) -> Channels:
     ]
     (numbers,) = get_op(node.operator.integer_of).evaluate(sides, {})
     steps, certain = _round_with_mask(numbers / at["y_scale"])
-    constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
-    return Channels(
-        operands[0].axis, constant_mask & certain, constant_values.astype(node.output.dtype.numpy)
-    )
+    values = np.clip(steps + at["y_zero"], at["low"], at["high"]).astype(node.output.dtype.numpy)
+    return Channels(operands[0].axis, constant_mask & certain, values)
 
 
 def _evaluate_constants(
@@ -305,19 +300,17 @@ def _pad_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
         value = node.inputs[1] if len(node.inputs) > 1 else None
         if value is not None and value.data is None:
             return None
-        constant_mask = constant_mask & (
-            x.constant_values == (0 if value is None else value.data.reshape(()))
-        )
+        border = 0 if value is None else value.data.reshape(())
+        constant_mask = constant_mask & (x.constant_values == border)
     return _channelwise_flow(x.axis, constant_mask, x.constant_values)
 
 
 def _transpose_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     x = channels_of.get(node.inputs[0])
-    return (
-        None
-        if x is None
-        else _channelwise_flow(node.attrs["perm"].index(x.axis), x.constant_mask, x.constant_values)
-    )
+    if x is None:
+        return None
+    axis = node.attrs["perm"].index(x.axis)
+    return _channelwise_flow(axis, x.constant_mask, x.constant_values)
 
 
 def _reshape_flow(node: Node, channels_of: ChannelMap) -> Flow | None:

@@ -78,7 +78,9 @@ def _fold(b: Builder, cast: Node, readers: ValueUsers, requantizes: Requantizes)
     if is_wide and product is not None and product.op == "add" and product.inputs[1].is_constant:
         bias = product.inputs[1]
         product = _sole(product.inputs[0], cast, readers)
-    if product is None or not _gives_accumulators(product, "int64" if is_wide else "int32"):
+    if product is None or not product.operator.is_integer_product:
+        return None
+    if product.attrs["to"] != ("int64" if is_wide else "int32"):
         return None
     if is_wide != (cast.attrs["to"] == "int16"):
         return None
@@ -115,11 +117,6 @@ def _added_constant(node: Node) -> tuple[Value, int] | None:
     if len(constants) != 1 or len(computed) != 1:
         return None
     return computed[0], int(constants[0].data.reshape(()))
-
-
-def _gives_accumulators(node: Node, to: str) -> bool:
-    """Return whether a node is an integer product with such a result."""
-    return node.operator.is_integer_product and node.attrs["to"] == to
 
 
 def _scaled(product: Node, node: Node, low: int, high: int) -> Scaled | None:

@@ -15,10 +15,10 @@ import numpy as np
 from tvmrt.compiler.ir import VIEW, Builder, Graph, Node, Value
 from tvmrt.compiler.ir.view import slice_of
 
+from .crop_windows import WINDOW_ATTRIBUTES
 from .rewrite import rewrite
 
 MAX_CHANNELS = 16  # channels; fewer leave a host's vector partly unused
-WINDOW_ATTRIBUTES = ("strides", "dilations", "pads_before", "pads_after")
 
 Family = list[Node]
 

@@ -109,12 +109,11 @@ class _Reader:
         self.used: np.ndarray | None = None  # [outputs, inputs]
         x = node.inputs[0]
         if sums_channels(node) and not flow.links and x in channels_of:
-            known, weights = channels_of[x], nonzero_weights(node)
-            if weights is None or known.axis != channel_axis(node, x):
-                self.used = np.ones(
-                    (len(flow.channels.constant_mask), len(known.constant_mask)), bool
-                )
+            known, result = channels_of[x], flow.channels
+            if node.attrs.get("groups", 1) > 1 or known.axis != channel_axis(node, x):
+                self.used = np.ones((len(result.constant_mask), len(known.constant_mask)), bool)
             else:
+                weights = weights_minus_zero_point(node).any(axis=2)
                 self.used = weights & ~constant_contribution(node, known)
 
     def propagate(self, required: RequiredChannels) -> None:
@@ -130,11 +129,6 @@ class _Reader:
             result[link.targets] |= operand[link.sources]
 
 
-def nonzero_weights(node: Node) -> np.ndarray | None:
-    """Return which weights are not zero; None for grouped convolutions."""
-    return None if node.attrs.get("groups", 1) > 1 else weights_minus_zero_point(node).any(axis=2)
-
-
 @dataclass
 class _PruningPlan:
     """Channels of a node's first operand and of its result to keep. ``known``: the original
@@ -145,30 +139,24 @@ class _PruningPlan:
     known: Channels
     axis: int
 
-    @property
-    def keeps_all(self) -> bool:
-        return bool(self.operand.all() and self.result.all())
-
 
 def _plan_pruning(
     node: Node, flow: Flow, channels_of: dict[Value, Channels], required: RequiredChannels
 ) -> _PruningPlan:
-    x, channels = node.inputs[0], flow.channels
-    if x in channels_of and (
-        not sums_channels(node) or channels_of[x].axis == channel_axis(node, x)
-    ):
-        return _PruningPlan(required[x], required[node.output], channels_of[x], channels.axis)
-    if sums_channels(node):
+    x, channels, result = node.inputs[0], flow.channels, required[node.output]
+    sums, known = sums_channels(node), channels_of.get(x)
+    if known is not None and (not sums or known.axis == channel_axis(node, x)):
+        return _PruningPlan(required[x], result, known, channels.axis)
+    if sums:
         known = unknown_channels(x, channel_axis(node, x))
-        return _PruningPlan(
-            np.ones(len(known.constant_mask), bool), required[node.output], known, channels.axis
-        )
-    return _PruningPlan(required[node.output], required[node.output], channels, channels.axis)
+        return _PruningPlan(np.ones(len(known.constant_mask), bool), result, known, channels.axis)
+    return _PruningPlan(result, result, channels, channels.axis)
 
 
 def _prune_node(b: Builder, node: Node, plan: _PruningPlan) -> Value | None:
     if sums_channels(node):
-        return None if plan.keeps_all else _prune_matmul(b, node, plan)
+        keeps_all = plan.operand.all() and plan.result.all()
+        return None if keeps_all else _prune_matmul(b, node, plan)
     if plan.result.all():
         return None
     attrs = dict(node.attrs)

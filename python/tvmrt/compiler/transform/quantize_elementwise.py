@@ -124,15 +124,8 @@ def _covers_image(node: Node) -> dict:
     """Return attributes of an average pool with the whole image as its only window."""
     spatial = node.inputs[0].shape[2:]
     ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
-    return {
-        "kernel": spatial,
-        "strides": ones,
-        "dilations": ones,
-        "pads_before": zeros,
-        "pads_after": zeros,
-        "out_spatial": ones,
-        "count_pads": 0,
-    }
+    steps = {"strides": ones, "dilations": ones, "pads_before": zeros, "pads_after": zeros}
+    return {"kernel": spatial, **steps, "out_spatial": ones, "count_pads": 0}
 
 
 def _tighten_bounds(b: Builder, node: Node, readers: ValueUsers) -> Value | None:

@@ -30,9 +30,7 @@ from .rewrite import at, rewrite
 
 EXACT_BIAS = 0.01  # maximum error of an int32 bias, in units of the accumulator
 INTEGER_BIAS_BITS = 20  # of the bias of a channel without weights
-MAX_BIAS_STEP_ERROR = (
-    1 / 256
-)  # maximum error of an int32 bias for quantised results, in their steps
+MAX_BIAS_STEP_ERROR = 1 / 256  # maximum error of an int32 bias for quantised results, in steps
 
 
 def form_quantized_matmuls(graph: Graph) -> None:
@@ -54,12 +52,8 @@ def _form_matmul(b: Builder, node: Node) -> Value | None:
     computed = integer_form(node.operator, weights=False)
     if computed is not None and not weights.is_constant and not node.inputs[2:]:
         return _form_dynamic_matmul(b, node, computed, x, w)
-    if (
-        form is None
-        or q.is_constant
-        or q.dtype.name not in INT8_TYPES
-        or weights.dtype.name not in INT8_TYPES
-    ):
+    is_int8 = q.dtype.name in INT8_TYPES and weights.dtype.name in INT8_TYPES
+    if form is None or q.is_constant or not is_int8:
         return None
     if not weights.is_constant or (node.has(Trait.MATRIX_PRODUCT) and weights.type.rank != 2):
         return None
@@ -219,14 +213,8 @@ def _with_bias(matmul: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.n
     if old is not None:
         integer_bias = (integer_bias.astype(np.int64) + old.data).astype(np.int32)
     w_zero = np.zeros(1, np.int32) if matmul.inputs[4] is None else matmul.inputs[4].data
-    is_exact = _accumulator_fits(
-        matmul.inputs[1].data,
-        w_zero,
-        matmul.operator.weights.output_axis,
-        matmul.inputs[0],
-        matmul.attrs["x_zero"],
-        integer_bias,
-    )
+    (x, w, *_), axis = matmul.inputs, matmul.operator.weights.output_axis
+    is_exact = _accumulator_fits(w.data, w_zero, axis, x, matmul.attrs["x_zero"], integer_bias)
     return integer_bias if is_exact else None
 
 

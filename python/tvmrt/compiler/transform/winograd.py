@@ -16,14 +16,10 @@ from tvmrt.compiler.ir.winograd import TAPS, TILE_SIZES, WinogradConversion, win
 from .rewrite import rewrite
 
 # Cost of a layer in multiply-adds; fitted to times of tests/bench/bench_winograd.py, AVX-512.
-CHANNEL_COST = {
-    2: 150,
-    4: 500,
-}  # per tile: computing and storing its elements, loading and summing them
+# per tile: computing and storing its elements, loading and summing them
+CHANNEL_COST = {2: 150, 4: 500}
 TILE_COST = {2: 5000, 4: 12000}
-ACCUMULATION_COST = (
-    12  # of a sum over channels: register tiles start with zeros and end with stores
-)
+ACCUMULATION_COST = 12  # of a sum over channels: register tiles start with zeros, end with stores
 PIXEL_COST = 60  # of a sum over a window, for the same reason
 # Cost of reading a weight by the bytes of weights of the layer: from the caches of a core, from a
 # shared cache, from memory.
@@ -38,9 +34,7 @@ DEFAULT_MAX_ERROR = 4e-6
 
 
 def to_winograd(
-    graph: Graph,
-    max_error: float | None,
-    max_growth_bytes: int | None = None,
+    graph: Graph, max_error: float | None, max_growth_bytes: int | None = None
 ) -> list[WinogradConversion]:
     """Replace convolutions by Winograd convolutions.
 

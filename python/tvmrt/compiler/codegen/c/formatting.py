@@ -96,6 +96,11 @@ def print_fields(head: str, fields: Mapping[str, object], depth: int = 0) -> lis
     return [f"{head} = {{", *(f"{margin}    {m}," for m in members(fields)), f"{margin}}};"]
 
 
+def counted(name: str, variable: str, elements: Sequence[object]) -> dict[str, object]:
+    """Return the initialisers of a pointer to an array, NULL if it is empty, and of its length."""
+    return {name: variable if elements else "NULL", f"num_{name}": len(elements)}
+
+
 def rows(head: str, elements: Sequence[Mapping[str, object]]) -> list[str]:
     """Return an array of structs with designated initialisers, one element after another."""
     lines = [line for each in elements for line in wrap("", members(each), ",", 1, brackets="{}")]

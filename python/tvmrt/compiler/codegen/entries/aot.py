@@ -9,29 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
+from tvmrt.compiler.ir.program import CONSTANT, INPUT, OUTPUT, Program
 from tvmrt.compiler.ir.sizes import data_dependent_symbols
 
 from ..c.formatting import print_fields, wrap
 from ..c.packed_functions import exported_call_head
 from . import async_regions, device_hooks, symbolic_dims
-from .arguments import call_arguments, guard_text, weight_inputs
+from .arguments import guard_text, weight_inputs
 from .run_plan import print_phase
 
 
 def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
     """Return C lines: the profile slot, the sequence of calls and the packed main function."""
-    extra = weight_inputs(sources, options)
-    pointers = [*_pointers(program, arguments), *((arguments.weight(b), b) for b in extra)]
+    pointers = [(arguments.names[b], b) for b in [*program.inputs, *program.outputs]]
+    pointers += [(arguments.weight(b), b) for b in weight_inputs(sources, options)]
     return [
         *_profile_slot(program, prefix),
         *_sequence(program, prefix, sources, pointers, arguments),
-        *_packed_main(program, prefix, pointers, extra, arguments),
+        *_packed_main(program, prefix, pointers, arguments),
     ]
-
-
-def _pointers(program: Program, arguments) -> list[tuple[str, Buffer]]:
-    return [(arguments.names[b], b) for b in [*program.inputs, *program.outputs]]
 
 
 def _profile_slot(program: Program, prefix: str) -> list[str]:
@@ -109,7 +105,7 @@ def guarded_call(
     """Return C lines of an operator's guarded call, with the ``around`` lines."""
     margin = "  " * depth
     depth += step.guard is not None
-    call = checked_call(function.symbol, call_arguments(function, arguments), depth)
+    call = checked_call(function.symbol, arguments.of_call(function), depth)
     for first, last in (device_hooks.lines_around(step), around or ([], [])):
         before, after = (["  " * depth + line for line in lines] for lines in (first, last))
         call = [*before, *call, *after]
@@ -139,12 +135,9 @@ def num_pools(program: Program) -> int:
     return uses_arena(program) + len(program.device_pools())
 
 
-def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> list[str]:
+def _packed_main(program: Program, prefix: str, pointers, arguments) -> list[str]:
     # inputs, weights passed from outside, outputs, then constants and workspace
-    inputs = [p for p in pointers if p[1].kind == INPUT]
-    weights = [(arguments.weight(b), b) for b in extra]
-    outputs = [p for p in pointers if p[1].kind == OUTPUT]
-    order = [*inputs, *weights, *outputs]
+    order = [p for kind in (INPUT, CONSTANT, OUTPUT) for p in pointers if p[1].kind == kind]
     index_of = {name: i for i, (name, _) in enumerate(order)}
     pools = num_pools(program)
     count = len(order) + (1 + pools if pools else 0)
@@ -160,17 +153,16 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
         for name, b in pointers
     ]
     passed += [f"(uint8_t *)tensor_data(args[{i}])" for i in range(count - pools, count)]
-    symbols = program.dims()
-    passed += [symbol.c for symbol in symbols]
+    passed += [symbol.c for symbol in program.dims()]
     by_name = {arguments.names[b]: name for b, name in arguments.devices.items()}
     passed += [f"tensor_device(args[{index_of[name]}])" for name in by_name]
     types = symbolic_dims.output_types(program)
-    results = {index_of[name]: types[b] for name, b in outputs}
+    results = {index_of[name]: types[b] for name, b in pointers if b.kind == OUTPUT}
     planned = [] if program.run_plan is None else _check_plan(symbol, len(order) + 1)
     return [
         *exported_call_head(symbol, count, refusal),
         *planned,
-        *symbolic_dims.print_size_variables(symbols),
+        *symbolic_dims.print_size_variables(program.dims()),
         *symbolic_dims.print_extents(_known_before(program, results), before_the_run=True),
         *_network_call(program, f"{prefix}_network", passed, results, arguments, count - pools),
         "}",
@@ -218,6 +210,3 @@ def _network_call(
         *symbolic_dims.print_extents(steps),
         "  return 0;",
     ]
-
-
-__all__ = ["ARENA", "print_main", "uses_arena"]

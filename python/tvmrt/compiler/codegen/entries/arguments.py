@@ -111,6 +111,10 @@ class Arguments:
             text = self.weight(buffer)
         return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
 
+    def of_call(self, function: Function) -> list[str]:
+        """Return the argument expressions of a call."""
+        return [self.expression(p) for p in function.parameters]
+
     def _in_arena(self, buffer: Buffer, const: bool) -> str:
         pool = self.pools[buffer.pool]
         if self._run_plan is None:
@@ -154,11 +158,6 @@ def guard_text(guard, arguments) -> str:
     access, expected = guard
     pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
     return f"*({pointer}) {'!=' if expected else '=='} 0"
-
-
-def call_arguments(function: Function, arguments: Arguments) -> list[str]:
-    """Return the argument expressions of a call."""
-    return [arguments.expression(p) for p in function.parameters]
 
 
 def weight_inputs(sources: Sources, options: Options) -> list[Buffer]:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
-from tvmrt.compiler.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
+from tvmrt.compiler.ir.program import ARENA, CONSTANT, OUTPUT, Buffer, Program, Step
 from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.ir.sizes import (
     Extent,
@@ -31,7 +31,7 @@ from ..c.packed_functions import exported_call_head
 from ..c.writer import Function
 from ..dependencies import dependencies
 from . import symbolic_dims
-from .arguments import call_arguments, guard_text, weight_inputs
+from .arguments import guard_text, weight_inputs
 from .tensor_placement import is_placed
 
 SIZES_TENSOR = "tvmrt_sizes"  # tensor with the dynamic sizes of a run, and the node that writes it
@@ -45,8 +45,7 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
     step = function.step
     inputs: list[Operand] = []
     outputs: list[Operand] = []
-    parameters = list(function.parameters)
-    for parameter in parameters:
+    for parameter in function.parameters:
         buffer = parameter.buffer
         if buffer is None:
             continue  # a size, which entries read from one tensor, or the device of another tensor
@@ -102,9 +101,8 @@ def _sizes_entry(program: Program, sources, options) -> list[str]:
     symbol, count = sizes_symbol(sources), len(program.inputs) + 1
     head = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
     if options.firmware:
-        sizes = f"(int32_t *){_sizes_data(program, count - 1)}"
         read = [
-            f"  int32_t *sizes = {sizes};",
+            f"  int32_t *sizes = (int32_t *){_sizes_data(program, count - 1)};",
             *reject_if(any_null(["sizes"])),
             "  return read_sizes(args, sizes);",
         ]
@@ -221,11 +219,10 @@ def _size_lines(program: Program, function: Function, operands, arguments) -> li
     lines = []
     if SIZES_TENSOR in operands:
         sizes = f"(const int32_t *)tensor_data(args[{operands.index(SIZES_TENSOR)}])"
+        indices = [i for i, s in enumerate(symbols) if s.c in used]
         lines = [
             f"  const int32_t *sizes = {sizes};",
-            *symbolic_dims.size_variables(
-                symbols, (i for i, s in enumerate(symbols) if s.c in used)
-            ),
+            *symbolic_dims.size_variables(symbols, indices),
         ]
     counts = {s: function.step.data_dependent_dims[s] for s in data_dependent_symbols(*extents)}
     return [
@@ -246,14 +243,12 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     else:
         lines += [_pointer_declaration(name, *pointers[name]) for name in pointers]
         for buffer in dict.fromkeys(p.device_of for p in function.parameters if p.device_of):
-            index = operands.index(buffer)
-            lines.append(
-                f"  const DLDevice {arguments.devices[buffer]} = tensor_device(args[{index}]);"
-            )
+            device = f"tensor_device(args[{operands.index(buffer)}])"
+            lines.append(f"  const DLDevice {arguments.devices[buffer]} = {device};")
         if function.step.symbols():
             lines += _size_lines(program, function, operands, arguments)
         lines += _guard_lines(function.step, arguments)
-    passed = call_arguments(function, arguments)
+    passed = arguments.of_call(function)
     return [*lines, *wrap(f"return {function.symbol}", passed, ";", 1), "}", ""]
 
 
@@ -304,10 +299,7 @@ def _data_text(program: Program, item, index: int, options, available: set[Symbo
 def _refusal(symbol: str, count: int, options) -> list[str]:
     if options.firmware:
         return ["    return kTvmErrorFunctionCallNumArguments;"]
-    return [
-        f'    TVMAPISetLastError("{symbol}: expected {count} arguments");',
-        "    return -1;",
-    ]
+    return [f'    TVMAPISetLastError("{symbol}: expected {count} arguments");', "    return -1;"]
 
 
 def graph_json(program: Program, sources, options) -> str:
@@ -332,24 +324,25 @@ class _Graph:
         self.has_regions = False
         self.waits: list[list[int]] = []  # dependencies per step, if steps may run concurrently
         self.first_operator = 0
+        ports = [*zip(program.inputs, program.input_types)]
+        ports += zip(program.outputs, program.output_types)
+        self.shapes = {buffer: [upper_bound(n) for n in type.shape] for buffer, type in ports}
 
     def build(self) -> dict:
         program = self.program
-        for buffer, type in zip(program.inputs, program.input_types):
-            self._null(buffer, buffer.name, [upper_bound(n) for n in type.shape], type.dtype.text)
-        for buffer in weight_inputs(self.sources, self.options):
-            self._null(buffer, buffer.name, [buffer.size], buffer.dtype.text)
+        for buffer in [*program.inputs, *weight_inputs(self.sources, self.options)]:
+            self._add({"op": "null", "name": buffer.name, "inputs": []}, [buffer])
         arg_nodes = list(range(len(self.nodes)))
-        if program.dims():
-            self._sizes()
+        if program.dims():  # read before all nodes that need them
+            self._call(SIZES_TENSOR, sizes_symbol(self.sources), program.inputs, [SIZES_TENSOR], {})
         self.first_operator = len(self.nodes)
         self.has_regions = any(region_of(s.group.root) is not None for s in program.steps)
         if self.has_regions and program.concurrent:
             self.waits = dependencies(program)
-        shapes = {b: t for b, t in zip(program.outputs, program.output_types)}
         for function in self.sources.functions:
-            self._operator(function, shapes)
+            self._operator(function)
         heads = [self.latest[b] for b in program.outputs]
+        devices = [self.on_device.get(i, 1) for i in range(len(self.entries))]
         graph = {
             "nodes": self.nodes,
             "arg_nodes": arg_nodes,
@@ -358,7 +351,7 @@ class _Graph:
                 "dltype": ["list_str", [e[1] for e in self.entries]],
                 "storage_id": ["list_int", [e[2] for e in self.entries]],
                 "shape": ["list_shape", [e[0] for e in self.entries]],
-                "device_index": ["list_int", self._devices()],
+                "device_index": ["list_int", devices],
             },
             "node_row_ptr": self.row_ptr,
         }
@@ -384,67 +377,47 @@ class _Graph:
     def _storage(self, key: object) -> int:
         return self.storage.setdefault(key, len(self.storage))
 
-    def _null(self, buffer: Buffer, name: str, shape: list[int], dtype: str) -> None:
-        self.latest[buffer] = [len(self.nodes), 0, 0]
-        self.nodes.append({"op": "null", "name": name, "inputs": []})
-        self.entries.append((shape, dtype, self._storage(buffer)))
+    def _add(self, node: dict, results: Iterable[Operand]) -> None:
+        for i, item in enumerate(results):
+            self.latest[item] = [len(self.nodes), i, 0]
+            self.entries.append((*self._type(item), self._storage(item)))
+        self.nodes.append(node)
         self.row_ptr.append(len(self.entries))
 
-    def _sizes(self) -> None:
-        """Add the node that reads the sizes of a run, before all nodes that need them."""
-        inputs, count = self.program.inputs, len(self.program.dims())
-        self.latest[SIZES_TENSOR] = [len(self.nodes), 0, 0]
-        attrs = {
-            "func_name": sizes_symbol(self.sources),
-            "num_inputs": str(len(inputs)),
-            "num_outputs": "1",
-            "flatten_data": "0",
-        }
-        edges = [self.latest[buffer] for buffer in inputs]
-        self.nodes.append({"op": "tvm_op", "name": SIZES_TENSOR, "inputs": edges, "attrs": attrs})
-        self.entries.append(([count], "int32", self._storage(SIZES_TENSOR)))
-        self.row_ptr.append(len(self.entries))
+    def _type(self, item: Operand) -> tuple[list[int], str]:
+        """Return the shape and the type of an operand."""
+        if item == SIZES_TENSOR:
+            return [len(self.program.dims())], "int32"
+        if isinstance(item, int):
+            return [self._pool_bytes(item)], "uint8"
+        return self.shapes.get(item, [item.size]), item.dtype.text
 
-    def _operator(self, function: Function, shapes: dict) -> None:
-        inputs, outputs = node_buffers(function, self.options)
-        index = len(self.nodes)
+    def _call(self, name: str, entry: str, inputs, outputs, attrs: dict[str, str]) -> None:
+        """Add the node that calls an entry."""
         # an arena is written before it is read, so such inputs always have an edge
         edges = [self.latest[item] for item in inputs]
+        counts = {"num_inputs": str(len(edges)), "num_outputs": str(len(outputs))}
+        attrs = {"func_name": entry, **counts, "flatten_data": "0", **attrs}
+        self._add({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs}, outputs)
+
+    def _operator(self, function: Function) -> None:
+        inputs, outputs = node_buffers(function, self.options)
         step = function.step
         name = step.name
         for item in outputs:
             if isinstance(item, Buffer):
                 name = item.name
-        attrs = {
-            "func_name": entry_symbol(function),
-            "num_inputs": str(len(edges)),
-            "num_outputs": str(len(outputs)),
-            "flatten_data": "0",
-        }
+        attrs: dict[str, str] = {}
         write = step.writes[0]
         moves = symbols_of(write.shape, write.at.strides, write.at.offset)
-        is_byte_aligned = not write.dtype.is_packed
-        if (
-            write.buffer.kind == ARENA
-            and not self.options.firmware
-            and not moves
-            and is_byte_aligned
-        ):
+        unseen = self.options.firmware or moves or write.dtype.is_packed
+        if write.buffer.kind == ARENA and not unseen:
             offset = write.buffer.address + write.at.offset * write.dtype.itemsize
             kind = [write.dtype.code, write.dtype.bits]
             attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
         if self.has_regions and not self.options.firmware:
-            attrs.update(self._schedule(step, index))
-        self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
-        for i, item in enumerate(outputs):
-            if isinstance(item, int):
-                entry = ([self._pool_bytes(item)], "uint8", self._storage(item))
-            else:
-                shape = [upper_bound(n) for n in shapes[item].shape]
-                entry = (shape, item.dtype.text, self._storage(item))
-            self.latest[item] = [index, i, 0]
-            self.entries.append(entry)
-        self.row_ptr.append(len(self.entries))
+            attrs.update(self._schedule(step))
+        self._call(name, entry_symbol(function), inputs, outputs, attrs)
 
     def _pool_bytes(self, number: int) -> int:
         """Return the size of a pool; the entry of a device pool is marked."""
@@ -454,20 +427,14 @@ class _Graph:
         self.on_device[len(self.entries)] = pool.memory.type
         return pool.used_bytes
 
-    def _devices(self) -> list[int]:
-        return [self.on_device.get(i, 1) for i in range(len(self.entries))]
-
-    def _schedule(self, step: Step, index: int) -> dict[str, str]:
+    def _schedule(self, step: Step) -> dict[str, str]:
         """Return attributes for a scheduler: device, and the nodes to wait for."""
         region = region_of(step.group.root)
         attrs = {"device": "cpu" if region is None else region.device}
         if not self.waits:
             return attrs
-        before = self.waits[index - self.first_operator]
+        before = self.waits[len(self.nodes) - self.first_operator]
         after = [self.first_operator + number for number in before]
         if step.dims():
             after.append(self.latest[SIZES_TENSOR][0])
         return {**attrs, "after": json.dumps(after)}
-
-
-__all__ = ["INPUT", "graph_json", "print_entries"]

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.sizes import INT_MAX, upper_bound
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from .. import pools as pools_file
-from ..c.formatting import GAP, initializer, print_fields, rows, wrap
+from ..c.formatting import GAP, counted, initializer, print_fields, rows, wrap
 from ..c.initializers import dtype_initializer
 from ..c.naming import sanitize
 from ..c.packed_functions import exported_head, shared_name
@@ -90,46 +90,28 @@ def pool_memories(program: Program) -> list[DeviceMemory | None]:
     return [*host, *(pool.memory for _, pool in program.device_pools())]
 
 
-def _dtype(type: TensorType) -> str:
-    return dtype_initializer(type.dtype)
-
-
 def _shapes(stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:
     """Return arrays of extents; a tensor of rank 0 has none."""
     return [
         line
         for i, (_, t) in enumerate(tensors)
         if t.rank
-        for line in wrap(
-            f"static const int64_t {stem}{i}_shape[] = ",
-            [min(upper_bound(n), INT_MAX) for n in t.shape],
-            ";",
-            brackets="{}",
-        )
+        for extents in [[min(upper_bound(n), INT_MAX) for n in t.shape]]
+        for line in wrap(f"static const int64_t {stem}{i}_shape[] = ", extents, ";", brackets="{}")
     ]
-
-
-def _shape_name(stem: str, type: TensorType) -> str:
-    return f"{stem}_shape" if type.rank else "NULL"
 
 
 def _classic(inputs, outputs, pools, prefix: str) -> list[str]:
     lines = [*_shapes("input", inputs), *_shapes("output", outputs)]
     lines += _infos("inputs", "input", [(sanitize(n), t) for n, t in inputs])
     lines += _infos("outputs", "output", [(f"output{i}", t) for i, (_, t) in enumerate(outputs)])
-    pool_ref = "NULL"
-    if pools:
-        pool_ref = "pools"
-        sized = [(name, TensorType((n,), DTYPES["uint8"])) for name, n in pools]
-        lines += [*_shapes("pool", sized), *_infos("pools", "pool", sized)]
+    sized = [(name, TensorType((n,), DTYPES["uint8"])) for name, n in pools]
+    lines += [*_shapes("pool", sized), *_infos("pools", "pool", sized)]
     metadata = {
         "version": "TVM_METADATA_VERSION",
-        "inputs": "inputs" if inputs else "NULL",
-        "num_inputs": len(inputs),
-        "outputs": "outputs" if outputs else "NULL",
-        "num_outputs": len(outputs),
-        "workspace_pools": pool_ref,
-        "num_workspace_pools": len(pools),
+        **counted("inputs", "inputs", inputs),
+        **counted("outputs", "outputs", outputs),
+        **counted("workspace_pools", "pools", pools),
         "mod_name": f'"{prefix}"',
     }
     return [*lines, *rows("static const struct TVMMetadata metadata[]", [metadata]), ""]
@@ -141,9 +123,9 @@ def _infos(array: str, stem: str, tensors: Sequence[tuple[str, TensorType]]) -> 
     infos = [
         {
             "name": c_string(name),
-            "shape": _shape_name(f"{stem}{i}", t),
+            "shape": f"{stem}{i}_shape" if t.rank else "NULL",
             "num_shape": t.rank,
-            "dtype": _dtype(t),
+            "dtype": dtype_initializer(t.dtype),
         }
         for i, (name, t) in enumerate(tensors)
     ]

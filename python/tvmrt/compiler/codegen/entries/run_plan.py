@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir.dtype import DType
 from tvmrt.compiler.ir.program import OUTPUT, FoundSize, Program
 from tvmrt.compiler.ir.sizes import SymInt, allocation_extent, allocation_shape, symbols_of
 
@@ -36,7 +35,7 @@ def print_run_plan(program: Program, prefix: str, max_bytes: int) -> list[str]:
     counts = [*(allocation_extent(b.size) for b, _, _ in plan.buffers), *plan.sizes]
     extents = [n for type in program.output_types for n in allocation_shape(type.shape)]
     buffers = [
-        {"bits": bits_of(buffer.dtype), "first": first, "last": last}
+        {"bits": buffer.dtype.nbytes(8), "first": first, "last": last}
         for buffer, first, last in plan.buffers
     ]
     fields = {
@@ -100,11 +99,6 @@ def _found(size: FoundSize, program: Program, arguments) -> str:
     return (
         f"*({pointer})" if guard is None else f"({guard_text(guard, arguments)} ? *({pointer}) : 0)"
     )
-
-
-def bits_of(dtype: DType) -> int:
-    """Return the bits that an element takes in memory."""
-    return dtype.bits if dtype.is_packed else 8 * dtype.itemsize
 
 
 def _count(program: Program, name: str, ctype: str, counts: Sequence[SymInt]) -> list[str]:

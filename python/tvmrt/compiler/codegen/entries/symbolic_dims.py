@@ -26,7 +26,7 @@ from tvmrt.compiler.ir.sizes import (
 )
 from tvmrt.compiler.ir.tensor_type import TensorType
 
-from ..c.formatting import LINE, call, print_fields, rows, wrap
+from ..c.formatting import LINE, call, counted, print_fields, rows, wrap
 from ..c.writer import Parameter, c_string
 
 MAX_LITERAL_CHARACTERS = 80  # characters of a string literal per line, before escaping
@@ -40,12 +40,10 @@ class DimFunctions:
     """Runtime functions with which generated C reads and checks extents."""
 
     headers: tuple[str, ...]
-    read: str
-    check: str
-    check_steps: str
-    set_extent: str
-    returns_codes: bool  # the functions return error codes
-    is_inlined: bool  # read sizes with inlined comparisons: fast, but more code
+    prefix: str  # of the functions' names
+    # The functions return error codes. Otherwise sizes are read with inlined comparisons: fast, but
+    # more code.
+    returns_codes: bool
 
     def begin(self) -> list[str]:
         """Return the first lines of a function that calls one of these functions."""
@@ -53,7 +51,7 @@ class DimFunctions:
 
     def checked(self, function: str, *arguments: object) -> list[str]:
         """Return lines that call one of these functions and return if it fails."""
-        called = call(function, *arguments)
+        called = call(self.prefix + function, *arguments)
         if self.returns_codes:
             return [f"  code = {called};", "  if (code != 0) return code;"]
         return [f"  if ({called} != 0) return -1;"]
@@ -61,22 +59,12 @@ class DimFunctions:
 
 ON_HOSTS = DimFunctions(
     ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/dims.h>"),
-    "tvmrt_read_dims",
-    "tvmrt_check_extent",
-    "tvmrt_check_steps",
-    "tvmrt_set_extent",
+    "tvmrt_",
     returns_codes=False,
-    is_inlined=True,
 )
 # operators called by the graph executor of firmware
 ON_BOARDS = DimFunctions(
-    ("#include <tvm/runtime/crt/graph_dims.h>",),
-    "tvmrt_graph_read_dims",
-    "tvmrt_graph_check_extent",
-    "tvmrt_graph_check_steps",
-    "tvmrt_graph_set_extent",
-    returns_codes=True,
-    is_inlined=False,
+    ("#include <tvm/runtime/crt/graph_dims.h>",), "tvmrt_graph_", returns_codes=True
 )
 
 
@@ -105,12 +93,9 @@ def print_dims_struct(program: Program, text: str) -> list[str]:
     bounds = [{"name": c_string(s.name), "min": s.low, "max": s.high} for s in symbols]
     struct_fields = {
         "struct_bytes": "sizeof(tvmrt_dims)",
-        "dims": "dims_all" if symbols else "NULL",
-        "num_dims": len(symbols),
-        "inputs": "dims_inputs" if inputs else "NULL",
-        "num_inputs": len(inputs),
-        "outputs": "dims_outputs",
-        "num_outputs": len(outputs),
+        **counted("dims", "dims_all", symbols),
+        **counted("inputs", "dims_inputs", inputs),
+        **counted("outputs", "dims_outputs", outputs),
         "text": text,
     }
     return [
@@ -187,7 +172,7 @@ def print_reader(program: Program, calls: DimFunctions) -> list[str]:
         for i, type in enumerate(program.input_types)
         for axis, extent in enumerate(type.shape)
     ]
-    if not calls.is_inlined or {dim for *_, dim in extents} < set(range(len(symbols))):
+    if calls.returns_codes or {dim for *_, dim in extents} < set(range(len(symbols))):
         return _table_reader(program, calls, f"static int32_t read_sizes{READER_PARAMETERS} {{")
     return [
         "/* Find the extent that is out of range and report it. */",
@@ -212,10 +197,10 @@ def _table_reader(program: Program, calls: DimFunctions, head: str) -> list[str]
     return [
         head,
         *calls.begin(),
-        *calls.checked(calls.read, f"&{NAME}", "args", "sizes"),
+        *calls.checked("read_dims", f"&{NAME}", "args", "sizes"),
         *read,
         *size_variables(symbols, (i for i, s in enumerate(symbols) if s in used)),
-        *(line for each in computed for line in calls.checked(calls.check, *each)),
+        *(line for each in computed for line in calls.checked("check_extent", *each)),
         "  return 0;",
         "}",
         "",
@@ -242,7 +227,7 @@ def _read_in_steps(program: Program, calls: DimFunctions) -> tuple[list[str], se
         axes.add((i, axis))
         name = c_string(program.input_names[i])
         address = f"&sizes[{symbols.index(symbol)}]"
-        lines += calls.checked(calls.check_steps, f"args[{i}]", name, axis, step, first, address)
+        lines += calls.checked("check_steps", f"args[{i}]", name, axis, step, first, address)
     return lines, axes
 
 
@@ -309,9 +294,7 @@ def print_extents(
         for axis, extent in enumerate(type.shape):
             if isinstance(extent, Extent):
                 now = allocation_extent(extent) if before_the_run else extent
-                lines += calls.checked(
-                    calls.set_extent, f"args[{place}]", c_string(name), axis, now
-                )
+                lines += calls.checked("set_extent", f"args[{place}]", c_string(name), axis, now)
     return lines
 
 

@@ -3,11 +3,9 @@ tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tvmrt.compiler.ir.program import Buffer, Program
 
-from ..c.formatting import print_fields, wrap
+from ..c.formatting import counted, print_fields, wrap
 from .metadata import pool_memories, print_getter
 
 HEADERS = ("#include <tvm/runtime/placement.h>",)
@@ -16,8 +14,7 @@ HOST = "{kDLCPU, 0}"
 
 def is_placed(program: Program) -> bool:
     """Return whether tensors may lie outside of host memory."""
-    buffers = [*program.inputs, *program.outputs]
-    return bool(program.device_pools()) or any(b.memory is not None for b in buffers)
+    return bool(program.device_pools()) or reads_devices(program)
 
 
 def reads_devices(program: Program) -> bool:
@@ -37,17 +34,11 @@ def print_placement(program: Program, prefix: str) -> list[str]:
     lines: list[str] = []
     fields: dict[str, object] = {"struct_bytes": "sizeof(tvmrt_placement)"}
     for word, places in table.items():
-        lines += _array(f"placed_{word}", places)
-        fields[word] = f"placed_{word}" if places else "NULL"
-        fields[f"num_{word}"] = len(places)
+        if places:
+            lines += wrap(f"static const DLDevice placed_{word}[] = ", places, ";", brackets="{}")
+        fields.update(counted(word, f"placed_{word}", places))
     lines += [*print_fields("static const tvmrt_placement placement", fields), ""]
     return [*lines, *print_getter(prefix, "get_placement", "&placement")]
-
-
-def _array(name: str, places: Sequence[str]) -> list[str]:
-    if not places:
-        return []
-    return wrap(f"static const DLDevice {name}[] = ", places, ";", brackets="{}")
 
 
 def _place(buffer: Buffer) -> str:

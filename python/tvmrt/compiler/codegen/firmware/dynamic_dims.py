@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.ir.sizes import Extent, Symbol, SymInt, extent_text
@@ -27,18 +26,10 @@ from .tensor_names import Tensor, input_tensors, output_tensors, own_includes
 DimMember = tuple[Symbol, str]
 
 
-class Structs(NamedTuple):
-    """C expressions for the structs of a call; the struct of counts is always a pointer."""
-
-    base: str = ""  # text before a struct's name
-    member_operator: str = "->"  # operator between the struct and a member
-
-    def members(self, name: str) -> str:
-        """Return the C text of a struct with its member operator."""
-        return f"{self.base}{name}{self.member_operator}"
-
-
-ARGUMENTS = Structs()  # the structs as parameters of run
+def struct(name: str, base: str) -> str:
+    """Return the C text of a struct of a call with its member operator: of a parameter of run, or
+    of a copy in the struct before it (``base``)."""
+    return f"{base}{name}." if base else f"{name}->"
 
 
 def members(program: Program) -> list[DimMember]:
@@ -75,10 +66,11 @@ def variables(program: Program, prefix: str) -> list[Declaration]:
     return [*sizes, *parameters(program, prefix)[bool(sizes) :]]
 
 
-def values(program: Program, structs: Structs) -> list[str]:
-    """Return the arguments that run passes for dynamic dimensions."""
-    sizes = [f"(int){structs.members('dims')}{name}" for _, name in members(program)]
-    return [*sizes, *([f"{structs.base}counts"] if program.data_dependent_dims else [])]
+def values(program: Program, base: str) -> list[str]:
+    """Return the arguments that run passes for dynamic dimensions; the struct of counts is always a
+    pointer."""
+    sizes = [f"(int){struct('dims', base)}{name}" for _, name in members(program)]
+    return [*sizes, *([f"{base}counts"] if program.data_dependent_dims else [])]
 
 
 def print_count_outputs(program: Program, arguments) -> list[str]:

@@ -6,6 +6,8 @@ actual extents. All checks precede all writes. Shapes of tensors with fixed exte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.ir.sizes import Extent
 from tvmrt.compiler.ir.tensor_type import TensorType
@@ -64,9 +66,7 @@ def values(program: Program) -> list[str]:
     return [symbol.c for symbol in program.dims()]
 
 
-def _with_dynamic_shapes(
-    first: int, types: tuple[TensorType, ...] | list[TensorType]
-) -> list[TensorArgument]:
+def _with_dynamic_shapes(first: int, types: Sequence[TensorType]) -> list[TensorArgument]:
     """Return the tensors with dynamic extents."""
     rows = enumerate(types, first)
     return [(i, t) for i, t in rows if any(isinstance(n, Extent) for n in t.shape)]

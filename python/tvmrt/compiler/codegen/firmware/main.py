@@ -7,6 +7,7 @@ library; errors are codes of tvm_crt_error_t.
 
 from __future__ import annotations
 
+from tvmrt.compiler.ir import PACKED_NAMES
 from tvmrt.compiler.ir.program import ARENA, OUTPUT, Buffer, Program
 
 from .. import pools as pools_file
@@ -102,10 +103,7 @@ def _plain_main(
     """Return the main function with pointer parameters."""
     declared = main_parameters(program, arguments)
     head = f"int32_t {main_symbol(program, prefix)}"
-    lines = [
-        *wrap(head, declared or ["void"], ";"),
-        *wrap(head, declared or ["void"], " {"),
-    ]
+    lines = [*wrap(head, declared or ["void"], ";"), *wrap(head, declared or ["void"], " {")]
     lines += [f"  (void){name};" for name in unused_names(program, sources, arguments)]
     lines += weight_file.checks(prefix, options)
     lines += tracer.locals() if program.steps else []
@@ -121,19 +119,15 @@ def _plain_main(
 def main_symbol(program: Program, prefix: str) -> str:
     """Return the main function with pointer parameters. TVM's name is used for a function without
     parameters for pools that the image owns, as programs written for TVM call it."""
-    return f"{prefix}___main__" if _own_pools(program) else f"{prefix}___tvm_main__"
-
-
-def _own_pools(program: Program) -> list:
-    """Return the pools owned by the image that hold tensors, with their indices."""
-    return [(i, pool) for i, pool in pools_file.used_pools(program) if not pool.is_external]
+    return f"{prefix}___main__" if pools_file.own(program) else f"{prefix}___tvm_main__"
 
 
 def _tvm_main_wrapper(program: Program, prefix: str, options, arguments) -> list[str]:
     """Return a wrapper with TVM's name and parameters if main takes more parameters."""
     own = {
         arguments.pools[i]: pools_file.symbol(pool, prefix, options)
-        for i, pool in _own_pools(program)
+        for i, pool in pools_file.used_pools(program)
+        if not pool.is_external
     }
     if not own:
         return []
@@ -167,15 +161,10 @@ def main_parameters(program: Program, arguments) -> list[Declaration]:
 
 def unused_names(program: Program, sources, arguments) -> list[str]:
     """Return the parameters of main that no operator takes."""
-    tensors = unused_tensors(program, sources)
-    return [*(arguments.names[b] for b in tensors), *dynamic_dims.unused(program, sources)]
-
-
-def unused_tensors(program: Program, sources) -> list[Buffer]:
-    """Return the inputs and outputs that no operator touches."""
     used = {p.buffer for fn in sources.functions for p in fn.parameters}
     used |= {s.guard[0].buffer for s in program.steps if s.guard is not None}
-    return [b for b in _tensors(program) if b not in used]
+    tensors = [arguments.names[b] for b in _tensors(program) if b not in used]
+    return [*tensors, *dynamic_dims.unused(program, sources)]
 
 
 def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
@@ -189,7 +178,7 @@ def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     symbol = f"{prefix}___tvm_main__"
     lines = _call_helper(max(map(len, operands))) if operands else []
     lines += [*packed_prototype(symbol), *packed_prototype(symbol, " {")]
-    lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN]
+    lines += [f"  (void){name};" for name in PACKED_NAMES[1:]]
     if not operands:
         lines.append("  (void)args;")
     for function, which in zip(sources.functions, operands):
@@ -201,9 +190,6 @@ def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
             "  }",
         ]
     return [*lines, "  return 0;", "}", ""]
-
-
-_UNUSED_BY_MAIN = ("type_codes", "num_args", "out_ret_value", "out_ret_tcode", "resource_handle")
 
 
 def _call_helper(max_operands: int) -> list[str]:
@@ -224,25 +210,17 @@ def _call_helper(max_operands: int) -> list[str]:
     ]
 
 
-def reject_missing_arguments(count: int) -> list[str]:
-    """Return C lines that reject too few arguments. More are accepted: the executor of TVM's C
-    runtime passes the pools in the metadata after the tensors."""
-    test = f"  if (num_args < {count}) return kTvmErrorFunctionCallNumArguments;"
-    return [test] if count else ["  (void)num_args;"]
-
-
 def _packed_run(program: Program, prefix: str, options) -> list[str]:
     tensors, caller_pools = _tensors(program), pools_file.caller_provided(program)
     count = len(tensors) + len(caller_pools)
-    lines = [
-        *packed_prototype(f"{prefix}_run", " {"),
-        *reject_missing_arguments(count),
-    ]
+    # more arguments are accepted: the executor of TVM's C runtime passes the pools in the metadata
+    # after the tensors
+    too_few = f"  if (num_args < {count}) return kTvmErrorFunctionCallNumArguments;"
+    lines = packed_prototype(f"{prefix}_run", " {")
+    lines.append(too_few if count else "  (void)num_args;")
     pointers = [f"tensor_data(args[{i}])" for i in range(count)]
     lines += _checks(list(zip(tensors, pointers)))
-    pool_pointers = {
-        pool.name: pointer for pool, pointer in zip(caller_pools, pointers[len(tensors) :])
-    }
+    pool_pointers = dict(zip((pool.name for pool in caller_pools), pointers[len(tensors) :]))
     lines += _pool_checks(program, pool_pointers)
     lines += pool_functions.loaded_checks(program, prefix, options)
     lines += dynamic_tensor_dims.read(program, prefix)
@@ -250,20 +228,21 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
     if not count:
         lines.append("  (void)args;")
     if options.unpacked_api:
-        lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
+        lines += [f"  (void){name};" for name in PACKED_NAMES[1:] if name != "num_args"]
         passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
         passed += _pool_pointers(program, prefix, options, pool_pointers)
         passed += dynamic_tensor_dims.values(program)
         return [*lines, *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1), "}", ""]
     at = {pool.name: len(tensors) + i for i, pool in enumerate(caller_pools)}
-    return [*lines, *_append_pools(program, prefix, options, at), *_call_main(prefix), "}", ""]
+    call = wrap(f"return {prefix}___tvm_main__", ["values", *PACKED_NAMES[1:]], ";", 1)
+    return [*lines, *_append_pools(program, prefix, options, at), *call, "}", ""]
 
 
 def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) -> list[str]:
     """Return lines that append the pools in main's order to the tensors: caller-provided ones from
     the arguments ``at``, the image's own as tensors with only ``data`` set."""
     tensors, used = _tensors(program), pools_file.used_pools(program)
-    own = [pool for _, pool in used if not pool.is_external]
+    own = pools_file.own(program)
     lines = [f"  TVMValue values[{max(len(tensors) + len(used), 1)}];"]
     if own:
         lines.append(f"  DLTensor pools[{len(own)}];")
@@ -301,11 +280,6 @@ def _pool_checks(program: Program, place: dict[str, str]) -> list[str]:
     return lines
 
 
-def _call_main(prefix: str) -> list[str]:
-    passed = ["values", "type_codes", "num_args", "out_ret_value", "out_ret_tcode"]
-    return wrap(f"return {prefix}___tvm_main__", [*passed, "resource_handle"], ";", 1)
-
-
 def _checks(pairs) -> list[str]:
     tests = [f"misplaced({pointer}, {buffer.dtype.itemsize})" for buffer, pointer in pairs]
     return [line for test in tests for line in reject_if(test)]
@@ -338,11 +312,9 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
     return lines + state.begin(program, prefix, options)
 
 
-def _caller_pool_members(
-    program: Program, structs: dynamic_dims.Structs = dynamic_dims.ARGUMENTS
-) -> dict[str, str]:
+def _caller_pool_members(program: Program, base: str = "") -> dict[str, str]:
     """Return the struct members of caller-provided pools by name."""
-    struct = structs.members("workspace_pools")
+    struct = dynamic_dims.struct("workspace_pools", base)
     return {pool.name: f"{struct}{pool.name}" for pool in pools_file.caller_provided(program)}
 
 
@@ -360,24 +332,22 @@ def required_structs(program: Program) -> list[str]:
     return [name for name, needed in read.items() if needed]
 
 
-def _members(program: Program, structs: dynamic_dims.Structs = dynamic_dims.ARGUMENTS) -> list[str]:
+def _members(program: Program, base: str = "") -> list[str]:
     """Return the struct members of inputs and outputs that the caller passes."""
     if pools_file.io_in_pools(program):
         return []
-    inputs, outputs = structs.members("inputs"), structs.members("outputs")
+    inputs, outputs = (dynamic_dims.struct(name, base) for name in ("inputs", "outputs"))
     members = [f"{inputs}{t.member}" for t in input_tensors(program)]
     return members + [f"{outputs}{t.member}" for t in output_tensors(program)]
 
 
-def main_arguments(
-    program: Program, prefix: str, options, structs: dynamic_dims.Structs = dynamic_dims.ARGUMENTS
-) -> list[str]:
+def main_arguments(program: Program, prefix: str, options, base: str = "") -> list[str]:
     """Return the arguments that run passes to main, in the order of main_parameters()."""
-    passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, structs))]
-    passed += _pool_pointers(program, prefix, options, _caller_pool_members(program, structs))
+    passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, base))]
+    passed += _pool_pointers(program, prefix, options, _caller_pool_members(program, base))
     devices = device_hooks.hooked_devices(program)
-    passed += [f"{structs.members('devices')}{device}" for device in devices]
-    return [*passed, *dynamic_dims.values(program, structs)]
+    passed += [f"{dynamic_dims.struct('devices', base)}{device}" for device in devices]
+    return [*passed, *dynamic_dims.values(program, base)]
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:

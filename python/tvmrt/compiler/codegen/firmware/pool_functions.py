@@ -109,7 +109,7 @@ def print_files(program: Program, prefix: str, sources, options, arguments) -> d
     if io_in_pools(program):
         lines += _map_functions(program, prefix, options, arguments)
     if sources.resident:
-        lines += [*loaded_declarations(program, prefix)]
+        lines += loaded_declarations(program, prefix)
         lines += _load_function(program, prefix, sources, options, arguments)
     return {f"{prefix}_pools.c": "\n".join(lines)}
 
@@ -151,17 +151,13 @@ def _load_function(program: Program, prefix: str, sources, options, arguments) -
     for pool in pools:
         if pool.is_external:
             member = f"workspace_pools->{pool.name}"
-            lines.append(
-                f"  if ({member} == NULL || ((uintptr_t){member} & {ALIGN_BYTES - 1}) != 0)"
-            )
-            lines.append(f"    {refused}")
+            test = f"{member} == NULL || ((uintptr_t){member} & {ALIGN_BYTES - 1}) != 0"
+            lines += [f"  if ({test})", f"    {refused}"]
     if options.weights_in_blob:
         lines += reject_if(f"{prefix}_weights == NULL", "NetworkWeightsNotLoaded")
     for buffer in sources.resident:
-        address = (
-            f"{pool_address(program.pools[buffer.pool], prefix, options)}"
-            f" + {arguments.offset_name(buffer)}"
-        )
+        pool = pool_address(program.pools[buffer.pool], prefix, options)
+        address = f"{pool} + {arguments.offset_name(buffer)}"
         lines.append(f"  memcpy({address}, {arguments.stored_weight(buffer)}, {buffer.nbytes});")
     for pool in pools:
         lines.append(f"  {loaded_symbol(pool, prefix)} = {pool_address(pool, prefix, options)};")

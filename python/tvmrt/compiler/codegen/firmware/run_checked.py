@@ -7,6 +7,7 @@ call it do not link it.
 
 from __future__ import annotations
 
+from tvmrt.compiler.ir import PACKED_NAMES
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.ir.sizes import Extent, SymInt
 
@@ -71,10 +72,7 @@ def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:
 
 def print_file(program: Program, prefix: str, options) -> str:
     """Return the text of the file."""
-    lines = [
-        *own_includes(prefix, "crt/error_codes"),
-        "",
-    ]
+    lines = [*own_includes(prefix, "crt/error_codes"), ""]
     if options.interface_api == "packed":
         lines += _packed(program, prefix)
     else:
@@ -92,14 +90,17 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
     """Return members of the struct of sizes: name, failing comparison and error."""
     rows = []
     invalid = "NetworkTensorMismatch"
-    if program.has_dynamic_dims():
-        rows += _compare_sizes(program, invalid)
-    elif not pools_file.io_in_pools(program):
+    moves = program.has_dynamic_dims()
+
+    def needed(member: str) -> str:
+        return f"needed.{member}" if moves else tensor_macro(prefix, member)
+
+    if not pools_file.io_in_pools(program):
         for tensor in input_tensors(program):
-            rows.append((tensor.member, f"!= {tensor_macro(prefix, tensor.member)}", invalid))
+            rows.append((tensor.member, f"!= {needed(tensor.member)}", invalid))
         for tensor in output_tensors(program):
-            macro = tensor_macro(prefix, tensor.member)
-            rows.append((tensor.member, _less_than(macro, tensor.type.nbytes), invalid))
+            comparison = _less_than(needed(tensor.member), moves or tensor.type.nbytes)
+            rows.append((tensor.member, comparison, invalid))
     for pool in pools_file.caller_provided(program):
         macro = pools_file.pool_macro(prefix, pool)
         member = f"{pool.name}_workspace_pool"
@@ -118,14 +119,6 @@ def _measure_sizes(program: Program, prefix: str) -> list[str]:
         f"  const int32_t code = {call};",
         "  if (code != 0) return code;",
     ]
-
-
-def _compare_sizes(program: Program, error: str) -> list[tuple[str, str, str]]:
-    """Return rows for tensors whose sizes depend on dynamic dimensions."""
-    if pools_file.io_in_pools(program):
-        return []
-    inputs = [(t.member, f"!= needed.{t.member}", error) for t in input_tensors(program)]
-    return inputs + [(t.member, f"< needed.{t.member}", error) for t in output_tensors(program)]
 
 
 def _less_than(macro: str, nbytes: int) -> str:
@@ -179,9 +172,7 @@ def _packed(program: Program, prefix: str) -> list[str]:
             macro = pools_file.pool_macro(prefix, pool)
             lines.append(f"  if (too_small((const DLTensor *)args[{i}].v_handle, {macro}))")
             lines.append("    return kTvmErrorNetworkPoolTooSmall;")
-    passed = ["args", "type_codes", "num_args", "out_ret_value", "out_ret_tcode"]
-    call = wrap(f"  return {prefix}_run", [*passed, "resource_handle"], ";")
-    return [*lines, *call, "}", ""]
+    return [*lines, *wrap(f"  return {prefix}_run", PACKED_NAMES, ";"), "}", ""]
 
 
 def _mismatch_function(program: Program) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir.program import Buffer, Program
+from tvmrt.compiler.ir.program import Program
 
 from .. import pools
 from ..c.formatting import wrap
@@ -12,7 +12,6 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
     """Return header lines with the sizes and an assertion that each pool is large enough."""
     upper = prefix.upper()
     io = sum(t.nbytes for t in [*program.input_types, *program.output_types])
-    caller_pools = pools.caller_provided(program)
     lines = [
         "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
         f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
@@ -21,7 +20,7 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
         "/*! \\brief Inputs and outputs, in bytes. */",
         f"#define {upper}_IO_SIZE_BYTES {io}",
     ]
-    for pool in caller_pools:
+    for pool in pools.caller_provided(program):
         lines += [
             f"/*! \\brief Size of the pool {pool.name}, in bytes; aligned to"
             f" {pools.ALIGN_BYTES} bytes. */",
@@ -72,11 +71,10 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
         lines += [
             f"TVMGEN_ASSERT(sizeof({pools.symbol(pool, prefix, options)}) =="
             f" {pool.used_bytes}, {tag}_size_of_{pool.name});"
-            for _, pool in pools.used_pools(program)
-            if not pool.is_external
+            for pool in pools.own(program)
         ]
     arrays = [] if options.weights_in_blob else sources.weight_buffers
-    sizes = [f"ALIGNED({_symbol(sources, b)})" for b in arrays]
+    sizes = [f"ALIGNED({sources.symbol_of(b)})" for b in arrays]
     if sizes:
         parts = " +\n    ".join([*sizes[:-1], f"{sizes[-1]} =="])
         lines += [
@@ -84,7 +82,3 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
             f"TVMGEN_ASSERT(\n    {parts}\n    {upper}_CONSTANTS_SIZE_BYTES, {tag}_weights);",
         ]
     return ["/* Sizes, checked at compile time. */", *lines, ""] if lines else []
-
-
-def _symbol(sources, buffer: Buffer) -> str:
-    return sources.symbol_of(buffer)

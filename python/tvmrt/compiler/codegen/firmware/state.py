@@ -58,9 +58,7 @@ def begin(program: Program, prefix: str, options, place=None) -> list[str]:
         return []
     mark = program.states[0]
     pool = program.pools[mark.pool]
-    where = (place or {}).get(pool.name)
-    if where is None:
-        where = pool_address(pool, prefix, options)
+    where = (place or {}).get(pool.name) or pool_address(pool, prefix, options)
     flag = _flag(prefix)
     return [
         f"  if ({flag} == 0) ((uint8_t *){where})[{mark.address}] = 0;",
@@ -81,6 +79,3 @@ def reject_shared_workspace(programs: Sequence[Program], live: Sequence[Sequence
             f"the network {named[0]} keeps state in the workspace, which another network would "
             "overwrite; list all of the networks in concurrent"
         )
-
-
-__all__ = ["begin", "declarations", "definitions", "flag_declarations", "reject_shared_workspace"]

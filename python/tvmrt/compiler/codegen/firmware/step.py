@@ -130,7 +130,7 @@ def _run_next_function(
         "/* Run the next operator. */",
         f"static int32_t run_next(const {_state(prefix)} *state) {{",
     ]
-    passed = main.main_arguments(program, prefix, options, dynamic_dims.Structs("state->", "."))
+    passed = main.main_arguments(program, prefix, options, "state->")
     declared = main.main_parameters(program, arguments)
     lines += [f"  {parameter} ={GAP}{text};" for parameter, text in zip(declared, passed)]
     lines += [f"  (void){name};" for name in main.unused_names(program, sources, arguments)]
@@ -141,11 +141,10 @@ def _run_next_function(
     last = len(sources.functions) - 1
     for i, function in enumerate(sources.functions):
         before = device_hooks.activate(program) if i == 0 else []
-        after = device_hooks.deactivate(program) if i == last else []
-        after = [
-            *after,
-            *(dynamic_dims.print_count_outputs(program, arguments) if i == last else []),
-        ]
+        after = []
+        if i == last:
+            after += device_hooks.deactivate(program)
+            after += dynamic_dims.print_count_outputs(program, arguments)
         lines += [f"    case {i}:", *(f"      {line}" for line in before)]
         lines += guarded_call(program.steps[i], function, arguments, tracer.call_wrapper(i), 3)
         lines += [*(f"      {line}" for line in after), "      return 0;"]

@@ -125,7 +125,8 @@ class Tracer:
 def declarations(program: Program, prefix: str, options) -> list[str]:
     """Return header lines of the network with the trace's ring buffer."""
     upper, name = prefix.upper(), f"{prefix.lower()}_trace"
-    count = ring_records(program, options)
+    # as requested, or the records of one run
+    count = options.trace_records or max(len(traced_tensors(program, options.record)), 1)
     return [
         "/*! \\brief Capacity of the ring buffer, in records. */",
         f"#define {upper}_TRACE_RECORDS {count}",
@@ -142,11 +143,6 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
         f"extern struct {name} {prefix}_trace;",
         "",
     ]
-
-
-def ring_records(program: Program, options) -> int:
-    """Return the capacity of the ring buffer: as requested, or the records of one run."""
-    return options.trace_records or max(len(traced_tensors(program, options.record)), 1)
 
 
 def print_files(program: Program, prefix: str, sources, options, target) -> dict[str, str]:
@@ -260,10 +256,7 @@ def merged_axes(at: Strided) -> tuple[tuple[int, int], ...]:
 
 
 def _initial_header(program: Program, prefix: str, sources, options, target) -> list[str]:
-    what = [
-        *(["TVMRT_TRACE_CYCLES"] if options.profile else []),
-        *(["TVMRT_TRACE_VALUES"] if options.record else []),
-    ]
+    what = ["TVMRT_TRACE_CYCLES"] * options.profile + ["TVMRT_TRACE_VALUES"] * options.record
     return [
         "/* The empty ring buffer. */",
         "static const tvmrt_trace_header fresh = {",

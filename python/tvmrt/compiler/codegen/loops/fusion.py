@@ -18,15 +18,13 @@ def _kind(node: Node) -> str:
     return get_op(node.op).kind
 
 
-def form_groups(
-    graph: Graph, takes_epilogue, can_fuse=None, fuses_only_pointwise=None
-) -> list[Group]:
+def form_groups(graph: Graph, takes_epilogue, can_fuse, fuses_only_pointwise) -> list[Group]:
     """Return groups in execution order; each view is a group of its own.
 
     ``takes_epilogue(node)`` returns whether nodes may be fused after a kernel. ``can_fuse(node,
     inside)`` returns whether a node may be fused after these nodes, the first of which is the
-    kernel; by default all pointwise nodes may. ``fuses_only_pointwise(node)`` returns whether a
-    pointwise node may be fused only with pointwise nodes.
+    kernel. ``fuses_only_pointwise(node)`` returns whether a pointwise node may be fused only with
+    pointwise nodes.
     """
     readers = ValueUsers(graph)
     position = {node: i for i, node in enumerate(graph.nodes)}
@@ -38,15 +36,12 @@ def form_groups(
             continue
         group = Group(node)
         if _kind(node) == REDUCE or takes_epilogue(node):
-            group.after = _epilogue_nodes(
-                node, readers, group_of, can_fuse, fuses_only_pointwise, position
-            )
+            group.after = _epilogue_nodes(node, readers, group_of, can_fuse, position)
         _add_group(group, group_of, groups)
     for node in reversed(graph.nodes):
         if node in group_of or _kind(node) != POINTWISE:
             continue
-        group = Group(node, _producer_nodes(node, [node], node.output.shape, readers, group_of))
-        _add_group(group, group_of, groups)
+        _add_group(Group(node, _producer_nodes(node, readers, group_of)), group_of, groups)
     for group in groups:
         # groups absorbed by a reduction have no root
         if group.root is not None and _kind(group.root) == REDUCE:
@@ -63,9 +58,7 @@ def _add_group(group: Group, group_of: dict[Node, Group], groups: list[Group]) -
     groups.append(group)
 
 
-def _epilogue_nodes(
-    root: Node, readers: ValueUsers, group_of, can_fuse, fuses_only_pointwise, position
-) -> list[Node]:
+def _epilogue_nodes(root: Node, readers: ValueUsers, group_of, can_fuse, position) -> list[Node]:
     """Return the pointwise nodes to fuse after a root: they use its output and nothing later.
 
     They are the longest prefix with exactly one value that the rest of the graph reads.
@@ -83,7 +76,6 @@ def _epilogue_nodes(
             for n in readers.of(v)
             if n not in fused
             and n not in group_of
-            and not (fuses_only_pointwise is not None and fuses_only_pointwise(n))
             and _can_join(n, shape, fused, can_fuse, position)
         ]
         if not candidates:
@@ -114,8 +106,7 @@ def _without_widening(root: Node, after: list[Node], readers: ValueUsers) -> lis
 
 def _can_join(node: Node, shape, fused: list[Node], can_fuse, position) -> bool:
     root = fused[0]
-    fits = _kind(node) == POINTWISE if can_fuse is None else can_fuse(node, fused)
-    if not fits or node.output.shape != shape or node.guard != root.guard:
+    if not can_fuse(node, fused) or node.output.shape != shape or node.guard != root.guard:
         return False
     if any(v.dtype.is_packed for v in (*node.operands(), *node.outputs)):
         return False  # kernels do not write parts of bytes
@@ -145,11 +136,9 @@ def _live_out(nodes: list[Node], readers: ValueUsers) -> list[Value]:
     return [v for n in nodes for v in n.outputs if not readers.all_within(v, fused)]
 
 
-def _producer_nodes(
-    root: Node, fused: list[Node], shape, readers: ValueUsers, group_of
-) -> list[Node]:
-    """Return the pointwise nodes of this shape that only the group reads, in order."""
-    group = list(fused)
+def _producer_nodes(root: Node, readers: ValueUsers, group_of) -> list[Node]:
+    """Return the pointwise nodes of the root's shape that only its group reads, in order."""
+    group, shape = [root], root.output.shape
     absorbed: list[Node] = []
     changed = True
     while changed and len(group) < MAX_NODES:
@@ -178,7 +167,7 @@ def _absorb_producers(group: Group, readers: ValueUsers, group_of, fuses_only_po
         other = group_of.get(p)
         if other is None or other is group or other.root is not p or other.after:
             continue
-        if fuses_only_pointwise is not None and any(map(fuses_only_pointwise, other.nodes)):
+        if any(map(fuses_only_pointwise, other.nodes)):
             continue
         if readers.all_within(value, [root]) and value.shape == root.inputs[0].shape:
             group.before += other.nodes

@@ -120,9 +120,7 @@ class PointwiseLowering(RowFusable):
     """Chain or tree of pointwise nodes: one loop nest with one load per operand."""
 
     in_memory = ()
-
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
         return ResultLayout(pointwise_order(self.group.outputs[0], accesses), ANY)

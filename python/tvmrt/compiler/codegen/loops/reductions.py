@@ -32,7 +32,7 @@ from .loop_nest import (
     open_loops,
 )
 from .pointwise import print_pointwise_chain
-from .row_fusion_layers import reduction_row_layer, single_row_step, with_accumulators
+from .row_fusion_layers import reduction_row_layer, single_row_step, with_scratch
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
 ACCUMULATORS_FIRMWARE = 32  # on bare metal, where the stack is small
@@ -58,12 +58,10 @@ class ReduceLowering(RowFusable):
     """Fold over axes: loops over the kept axes around loops over the reduced axes."""
 
     takes_epilogue = True
+    operand_demand = ANY
 
     def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
         return True
-
-    def demand(self, value: Value) -> str:
-        return ANY
 
     @property
     def axes(self) -> set[int]:
@@ -109,11 +107,8 @@ class ReduceLowering(RowFusable):
             return 0
         folded = prod(x.shape[d] for d in self.axes)
         num_kept = prod(x.shape) // max(folded, 1)
-        if (
-            folded < PARALLEL_PARTS * PARALLEL_PARTS
-            or num_kept < MIN_CHANNELS
-            or folded * num_kept < PARALLEL_ELEMENTS
-        ):
+        few = folded < PARALLEL_PARTS * PARALLEL_PARTS or num_kept < MIN_CHANNELS
+        if few or folded * num_kept < PARALLEL_ELEMENTS:
             return 0
         nbytes = PARALLEL_PARTS * num_kept * x.dtype.itemsize
         return nbytes if nbytes <= MAX_PARTIAL_BYTES else 0
@@ -139,7 +134,8 @@ class ReduceLowering(RowFusable):
         return reduction_row_layer(x.shape[2], *bytes_, nbytes * x.shape[1])
 
     def row_step(self, step: Step) -> Step:
-        return with_accumulators(single_row_step(step), self.row_layer(step).line_buffer_bytes)
+        nbytes = self.row_layer(step).line_buffer_bytes  # of the accumulators
+        return with_scratch(single_row_step(step), "sums", nbytes)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         _RowPrinter(self, step, f, step.reads[0].shape).emit()
@@ -213,33 +209,23 @@ class _Printer:
         is_contiguous = self._kept_axis_is_densest()
         loops = self.kept_loops[:-1] if is_contiguous else self.kept_loops
         size = max_iterations(self.kept_loops) * max_iterations(self.reduced_loops)
-        if (
-            is_contiguous
-            and not loops
-            and self.f.scratch_parameter
-            and self.reduced_loops[0].extent > 1
-        ):
+        is_row = is_contiguous and not loops
+        if is_row and self.f.scratch_parameter and self.reduced_loops[0].extent > 1:
             self._parallel_reduction_body()
             return
         if self.f.scratch_parameter:
             self.f.line(f"(void){self.f.scratch()};")
-        if is_contiguous and not loops and self._splits_channels(size):
+        if is_row and self._splits_channels(size):
             self._split_channels()
             return
-        emit_nest(
-            self.f,
-            loops,
-            self._accumulator_row_body if is_contiguous else self._accumulator_body,
-            size,
-        )
+        body = self._accumulator_row_body if is_contiguous else self._accumulator_body
+        emit_nest(self.f, loops, body, size)
 
     def _kept_axis_is_densest(self) -> bool:
         """Return whether consecutive elements in memory belong to different results."""
-        if (
-            not self.kept_loops
-            or not self.reduced_loops
-            or upper_bound(self.kept_loops[-1].extent) < MIN_CHANNELS
-        ):
+        if not self.kept_loops or not self.reduced_loops:
+            return False
+        if upper_bound(self.kept_loops[-1].extent) < MIN_CHANNELS:
             return False
         return statically_known_true(self._is_kept_stride_smallest)
 
@@ -272,12 +258,12 @@ class _Printer:
             self._one_accumulator_body(names)
             return
         last = self.reduced_loops[-1].extent
-        if self.fixed_order and lower_bound(last) < 2 * LANES:
-            with self.f.block(f"if ({last} < {2 * LANES})"):
-                self._one_accumulator_body(names)
-            with self.f.block(f"if ({last} >= {2 * LANES})"):
-                self._lanes_body(names)
-        else:
+        if not self.fixed_order or lower_bound(last) >= 2 * LANES:
+            self._lanes_body(names)
+            return
+        with self.f.block(f"if ({last} < {2 * LANES})"):
+            self._one_accumulator_body(names)
+        with self.f.block(f"if ({last} >= {2 * LANES})"):
             self._lanes_body(names)
 
     def _one_accumulator_body(self, names: Sequence[str]) -> None:

@@ -41,11 +41,6 @@ def reduction_row_layer(
     )
 
 
-def with_accumulators(step: Step, nbytes: int) -> Step:
-    """Return the step with the accumulators as its scratch memory."""
-    return with_scratch(step, "sums", nbytes)
-
-
 def with_scratch(step: Step, name: str, nbytes: int) -> Step:
     """Return the step with a buffer of this name as its scratch memory."""
     scratch = Buffer(f"{step.name}_{name}", DTYPES["uint8"], nbytes, ARENA) if nbytes else None

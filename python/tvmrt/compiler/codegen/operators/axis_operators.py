@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import Strided, Value
+from tvmrt.compiler.ir import Strided
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.sizes import sym_max
 
@@ -33,8 +33,7 @@ def split_contiguous_rows(loops: list[Loop], step: int) -> tuple[list[Loop], int
 class AxisLowering(Lowering):
     """Base class: operands in any axis order; the result has the operand's order."""
 
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     @property
     def axis(self) -> int:

@@ -15,9 +15,8 @@ from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
 
 MAX_CHAIN_LAYERS = 8  # maximum layers of a chain; a task has their states on its stack
 
-MIN_TILE_ROWS = (
-    4  # minimum rows of a tile; with fewer, keeping rows for the next tile costs too much
-)
+# minimum rows of a tile; with fewer, keeping rows for the next tile costs too much
+MIN_TILE_ROWS = 4
 MAX_TILE_ROWS = 8  # maximum rows of a tile; more only take memory
 CACHE_SHARE = 0.5  # of the L2 cache, for intermediate results of a chain
 

@@ -135,9 +135,7 @@ class GatherElementsLowering(Lowering):
     """Copy of one element per index."""
 
     in_memory = ()
-
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices = self.node.inputs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 
 from ...ir.program import ANY
@@ -21,8 +22,7 @@ from .strided_block import StridedBlock
 class PadLowering(Lowering):
     """Padding. The result has the axis order of the data, so that channels stay innermost."""
 
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     def result_layout(self, index: int, accesses) -> ResultLayout:
         access = accesses.get(self.node.inputs[0])
@@ -30,6 +30,16 @@ class PadLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _PadPrinter(self.node, step, f).emit()
+
+
+class _Offsets(NamedTuple):
+    """Terms of the offsets in the result and in the data."""
+
+    target: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+
+    def plus(self, target: str, *source: str) -> _Offsets:
+        return _Offsets((*self.target, target), (*self.source, *source))
 
 
 class _PadPrinter:
@@ -52,16 +62,12 @@ class _PadPrinter:
             literal = scalar_literal(node.inputs[1])
             pointer = literal or value_pointer(f, node.inputs[1], "value")
             self.value = literal or f"*{pointer}"
-        self.maps = {d: self._map(d) for d in self._mapped_axes()}
+        mirrored = [d for d in self.order if self._pads(d) and self.mode != "constant"]
+        self.maps = {d: self._map(d) for d in mirrored}
 
     def _pads(self, axis: int) -> bool:
         """Return whether an axis is padded, possibly only at some dynamic sizes."""
         return (self.before[axis], self.after[axis]) != (0, 0)
-
-    def _mapped_axes(self) -> list[int]:
-        if self.mode == "constant":
-            return []
-        return [d for d in self.order if self._pads(d)]
 
     def _map(self, axis: int) -> str:
         """Return a table with the source index of each element along the axis."""
@@ -70,37 +76,28 @@ class _PadPrinter:
         return self.f.constant(f"{self.mode}_{axis}", table)
 
     def emit(self) -> None:
-        self._print_axis(0, [], [])
+        self._print_axis(0, _Offsets())
 
-    def _print_axis(
-        self, position: int, target_offsets: list[str], source_offsets: list[str]
-    ) -> None:
-        """Print the loops from one axis on; ``target_offsets`` and ``source_offsets`` are the
-        offsets so far."""
+    def _print_axis(self, position: int, at: _Offsets) -> None:
+        """Print the loops from one axis on; ``at``: the offsets so far."""
         if position > self.last:
-            self._print_inner_axes(position, target_offsets, source_offsets)
+            self._print_inner_axes(position, at)
             return
         axis = self.order[position]
         if not self._pads(axis):
-            self._print_copied_axes(position, target_offsets, source_offsets)
+            self._print_copied_axes(position, at)
         elif self.mode == "constant":
-            self._print_filled_axis(position, target_offsets, source_offsets)
+            self._print_filled_axis(position, at)
         elif position == self.last and self._strides_at(position) == (1, 1):
-            self._print_mirrored_row(axis, target_offsets, source_offsets)
+            self._print_mirrored_row(axis, at)
         else:
-            self._print_mapped_axis(position, target_offsets, source_offsets)
+            self._print_mapped_axis(position, at)
 
     def _strides_at(self, position: int) -> tuple[int, int]:
         axis = self.order[position]
         return self.target.strides[axis], self.source.strides[axis]
 
-    def _print_inner_axes(
-        self,
-        position: int,
-        target_offsets: list[str],
-        source_offsets: list[str],
-        extra: int | None = None,
-    ) -> None:
+    def _print_inner_axes(self, position: int, at: _Offsets, extra: int | None = None) -> None:
         """Copy all axes from one on, and the axis ``extra`` before them if it is contiguous."""
         axes = self.order[position:] if extra is None else (extra, *self.order[position:])
         block = StridedBlock(
@@ -109,11 +106,9 @@ class _PadPrinter:
             [self.source.strides[d] for d in axes],
             self.dtype,
         )
-        block.copy(self.f, plus(self.y, *target_offsets), plus(self.x, *source_offsets))
+        block.copy(self.f, plus(self.y, *at.target), plus(self.x, *at.source))
 
-    def _print_copied_axes(
-        self, position: int, target_offsets: list[str], source_offsets: list[str]
-    ) -> None:
+    def _print_copied_axes(self, position: int, at: _Offsets) -> None:
         """Print merged loops over consecutive axes without padding."""
         end = position
         while not self._pads(self.order[end]):
@@ -123,65 +118,49 @@ class _PadPrinter:
         loops = merge_loops(self.data.shape, axes, strides)
         names = [self.f.fresh(f"i{position + k}") for k in range(len(loops))]
         with open_loops(self.f, loops, names):
-            self._print_axis(
-                end,
-                [*target_offsets, index(loops, names, 0)],
-                [*source_offsets, index(loops, names, 1)],
-            )
+            self._print_axis(end, at.plus(index(loops, names, 0), index(loops, names, 1)))
 
-    def _print_filled_axis(
-        self, position: int, target_offsets: list[str], source_offsets: list[str]
-    ) -> None:
+    def _print_filled_axis(self, position: int, at: _Offsets) -> None:
         f, axis = self.f, self.order[position]
         step = self.target.strides[axis]
         begin = self.before[axis] * step
         extent = self.data.shape[axis]
-        self._fill([*target_offsets], begin)
-        inside = [*target_offsets, str(begin)]
+        self._fill(at, begin)
+        inside = at.plus(str(begin))
         if position == self.last:
-            self._print_inner_axes(position + 1, inside, source_offsets, extra=axis)
+            self._print_inner_axes(position + 1, inside, extra=axis)
         elif extent != 0:
             i = f.fresh(f"i{position}")
             with f.loop(i, extent):
-                self._print_axis(
-                    position + 1,
-                    [*inside, times(i, step)],
-                    [*source_offsets, times(i, self.source.strides[axis])],
-                )
-        self._fill([*target_offsets, str(begin + extent * step)], self.after[axis] * step)
+                source = times(i, self.source.strides[axis])
+                self._print_axis(position + 1, inside.plus(times(i, step), source))
+        self._fill(at.plus(str(begin + extent * step)), self.after[axis] * step)
 
-    def _fill(self, target_offsets: list[str], count: int) -> None:
+    def _fill(self, at: _Offsets, count: int) -> None:
         if count != 0:
             e, row = self.f.fresh("e"), self.f.fresh("row")
-            self.f.line(f"{self.dtype.c} *{row} = {plus(self.y, *target_offsets)};")
+            self.f.line(f"{self.dtype.c} *{row} = {plus(self.y, *at.target)};")
             self.f.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {row}[{e}] = {self.value};")
 
-    def _print_mirrored_row(
-        self, axis: int, target_offsets: list[str], source_offsets: list[str]
-    ) -> None:
+    def _print_mirrored_row(self, axis: int, at: _Offsets) -> None:
         """Print the innermost axis; its interior is one copy."""
         f, before, extent = self.f, self.before[axis], self.data.shape[axis]
         end = before + extent
         total = end + self.after[axis]
         row, line, e = f.fresh("row"), f.fresh("line"), f.fresh("e")
-        f.line(f"{self.dtype.c} *{row} = {plus(self.y, *target_offsets)};")
-        f.line(f"const {self.dtype.c} *{line} = {plus(self.x, *source_offsets)};")
+        f.line(f"{self.dtype.c} *{row} = {plus(self.y, *at.target)};")
+        f.line(f"const {self.dtype.c} *{line} = {plus(self.x, *at.source)};")
         for first, last in ((0, before), (end, total)):
             if first < last:
                 head = f"for (int {e} = {first}; {e} < {last}; ++{e})"
                 f.line(f"{head} {row}[{e}] = {line}[{self.maps[axis]}[{e}]];")
         StridedBlock((extent,), (1,), (1,), self.dtype).copy(f, plus(row, str(before)), line)
 
-    def _print_mapped_axis(
-        self, position: int, target_offsets: list[str], source_offsets: list[str]
-    ) -> None:
+    def _print_mapped_axis(self, position: int, at: _Offsets) -> None:
         f, axis = self.f, self.order[position]
         step, source = self._strides_at(position)
         total = self.data.shape[axis] + self.before[axis] + self.after[axis]
         i = f.fresh(f"i{position}")
         with f.loop(i, total):
-            self._print_axis(
-                position + 1,
-                [*target_offsets, times(i, step)],
-                [*source_offsets, f"{self.maps[axis]}[{i}] * {source}"],
-            )
+            mapped = f"{self.maps[axis]}[{i}] * {source}"
+            self._print_axis(position + 1, at.plus(times(i, step), mapped))

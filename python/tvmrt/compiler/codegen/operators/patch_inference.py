@@ -164,9 +164,8 @@ class PatchLayerCache:
             cut = self._layer(step, window, source, columns[k])
             if cut is None:
                 return None
-            over = cut.layer.may_overwrite_input and (
-                not window.is_identity or source == columns[k]
-            )
+            over = not window.is_identity or source == columns[k]
+            over = over and cut.layer.may_overwrite_input
             layer = replace(cut.layer, may_overwrite_input=over, max_rows=1)
             if layer.step > 1 and (k == len(steps) - 1 or sources[k].added):
                 return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.fixed_point import FIXED
 from tvmrt.compiler.ir.program import Group, Step, pixel_stride
 from tvmrt.compiler.ir.quantized import QUANT
@@ -32,7 +31,7 @@ from ..loops.row_fusion_layers import (
     elementwise_row_layer,
     reduction_row_layer,
     single_row_step,
-    with_accumulators,
+    with_scratch,
 )
 from ..lowering import ImageLowering, ResultLayout, lowers, same_offsets
 from ..lowering_protocols import RowFusable
@@ -54,9 +53,7 @@ class QuantizedElementwiseLowering(RowFusable):
     """Base class of elementwise 8-bit operators, computed one row at a time."""
 
     has_row_kernel = True  # else a loop over elements is faster
-
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     def result_layout(self, index: int, accesses) -> ResultLayout:
         return ResultLayout(pointwise_order(self.node.output, accesses), ANY)
@@ -229,7 +226,7 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
     def row_step(self, step: Step) -> Step:
         if not self._is_global_average(step):
             return step
-        return with_accumulators(step, self.row_layer(step).line_buffer_bytes)
+        return with_scratch(step, "sums", self.row_layer(step).line_buffer_bytes)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         f.include("pool_i8.h")

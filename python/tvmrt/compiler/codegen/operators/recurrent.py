@@ -267,11 +267,8 @@ class GruLowering(RecurrentLowering):
     def job(self, step, f, tiles):
         job = {**super().job(step, f, tiles), "lengths": input_pointer(f, 4, "lengths")}
         if not self.node.attrs["linear_before_reset"]:
-            return {
-                **job,
-                "r": self.packed(f, tiles, [0, 1]),
-                "r_hidden": self.packed(f, tiles, [2]),
-            }
+            job["r"] = self.packed(f, tiles, [0, 1])
+            return {**job, "r_hidden": self.packed(f, tiles, [2])}
         job["r"] = self.packed(f, tiles, [0, 1, 2])
         bias = self.hidden_bias()
         if bias is None:

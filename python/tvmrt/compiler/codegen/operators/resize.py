@@ -21,8 +21,7 @@ UNROLLED_TAPS = 8  # longer sums are accumulated in memory
 class IndexTableLowering(Lowering):
     """Base class: operands in any layout; the result has the axis order of the input."""
 
-    def demand(self, value: Value) -> str:
-        return ANY
+    operand_demand = ANY
 
     def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
         return ResultLayout(accesses[self.node.inputs[0]].at.order(), ANY)

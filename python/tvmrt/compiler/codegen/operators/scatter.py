@@ -24,9 +24,6 @@ class ScatterLowering(Lowering):
 
     in_memory = ()
 
-    def demand(self, value: Value) -> str:
-        return DENSE
-
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         data = self.node.inputs[0]
         if data.is_constant or data in self.node.inputs[1:]:
@@ -141,9 +138,6 @@ class SumIntoLowering(Lowering):
         r, i = f.fresh("r"), f.fresh("i")
         f.line(f"memset({y}, 0, {byte_size(rows * size, x.dtype.c)});")
         element = StridedBlock((), (), (), x.dtype)
-        with (
-            f.loop(r, rows),
-            f.loop(i, len(used)),
-        ):
+        with f.loop(r, rows), f.loop(i, len(used)):
             target = plus(y, times(r, size), f"{to}[{i}]")
             element.join(f, target, plus(source, times(r, count), f"{of}[{i}]"), "add")

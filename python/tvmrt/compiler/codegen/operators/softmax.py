@@ -63,12 +63,6 @@ class SoftmaxLowering(ImageLowering):
 class QSoftmaxLowering(Lowering):
     """Softmax of bytes by a table of exponentials."""
 
-    def demand(self, value: Value) -> str:
-        return DENSE
-
-    def result_layout(self, index: int, accesses) -> ResultLayout:
-        return ResultLayout()
-
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         return in_place_pair(step, step.read_values[0])
 

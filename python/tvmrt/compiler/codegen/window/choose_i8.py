@@ -59,11 +59,7 @@ class ChoiceI8:
     requantizes: bool = True
 
 
-def choose(
-    variant: VariantI8,
-    constants: ConstantsI8,
-    scale: np.ndarray | None = None,
-) -> ChoiceI8:
+def choose(variant: VariantI8, constants: ConstantsI8, scale: np.ndarray | None = None) -> ChoiceI8:
     """Choose how a variant is computed with its constants.
 
     ``scale``: multipliers of the sums, None if an epilogue takes the sums.
@@ -236,9 +232,8 @@ def _has_few_windows(variant: VariantI8) -> bool:
 def _can_pad_segments(variant: VariantI8) -> bool:
     """Return whether segments can be read to whole quads: in kernel memory, with few weights."""
     windows = variant.windows
-    return (
-        _has_few_weights(variant) and windows.line_buffer is not None and windows.segment % 4 != 0
-    )
+    copied = windows.line_buffer is not None
+    return _has_few_weights(variant) and copied and windows.segment % 4 != 0
 
 
 def _has_few_weights(variant: VariantI8) -> bool:
@@ -264,9 +259,8 @@ def _can_copy_padded(variant: VariantI8) -> bool:
     layer, window = variant.layer, variant.layer.window
     dense = _is_static(variant) and layer.groups == 1 and layer.in_c % LINE == 0
     dense_columns = window.stride == ONES and window.dilation == ONES and window.pad[2] >= 0
-    if not (
-        dense and dense_columns and window.in_[0] == window.kernel[0] == 1 and window.kernel[2] > 1
-    ):
+    flat = window.in_[0] == window.kernel[0] == 1 and window.kernel[2] > 1
+    if not (dense and dense_columns and flat):
         return False
     return window.padded_extent(1) * window.padded_extent(2) * layer.in_c <= MAX_PADDED_COPY_BYTES
 
@@ -277,12 +271,9 @@ def prefetches_weights(variant: VariantI8) -> bool:
     layer = variant.layer
     if not variant.fmt.uses_amx or layer.depthwise:
         return False
-    is_im2col = variant.reading is Reading.IM2COL_ROWS
-    image = (
-        variant.width * variant.windows.segment
-        if is_im2col
-        else prod(layer.window.in_) * layer.in_c
-    )
+    is_im2col, image = variant.reading is Reading.IM2COL_ROWS, prod(layer.window.in_) * layer.in_c
+    if is_im2col:
+        image = variant.width * variant.windows.segment
     one = upper_bound(variant.rows) == 1 and layer.groups == 1
     small = upper_bound(image) <= MAX_REREAD_IMAGE or (is_im2col and _has_few_windows(variant))
     return one and small and variant.weight_bytes > MIN_PREFETCHED_WEIGHTS
@@ -323,9 +314,8 @@ def amx_cycles(variant: VariantI8) -> float:
     segment, segments = variant.windows.segment, variant.windows.segments
     instruction_quads = quads_per_instruction(segment)
     steps = segments * (segment // 4 // instruction_quads)
-    tail_quads = segments * (
-        ceil_div(segment, 4) - segment // 4 // instruction_quads * instruction_quads
-    ) + len(variant.overflow.quads)
+    tail_quads = segments * ceil_div(segment, 4) - steps * instruction_quads
+    tail_quads += len(variant.overflow.quads)
     size = best_tile(variant)
     reused_bytes = variant.weight_bytes
     if prefetches_weights(variant):

@@ -72,6 +72,11 @@ class ChannelsLastLowering(ImageLowering):
     def demand(self, value: Value) -> str:
         return CHANNELS_LAST if value is self.node.inputs[0] else ANY
 
+    def pixel_strides(self, step: Step) -> tuple[int, int]:
+        """Return the pixel strides of the input and of the result."""
+        x = step.reads[step.read_values.index(self.node.inputs[0])]
+        return pixel_stride(x.at), pixel_stride(step.writes[0].at)
+
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         residual = self.epilogue.residual
         if residual is None or residual is self.node.inputs[0]:
@@ -119,10 +124,7 @@ class ConvolutionLowering(ChannelsLastLowering):
     def window(self, step: Step) -> Window:
         """Return the layer's window; missing spatial dimensions have extent 1."""
         x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
-        strides = (
-            pixel_stride(step.reads[step.read_values.index(x)].at),
-            pixel_stride(step.writes[0].at),
-        )
+        strides = self.pixel_strides(step)
         return Window.of(x.shape, y.shape, w.shape[2:], self.node.attrs, *strides)
 
     def layer(self, step: Step) -> LayerF32:
@@ -206,15 +208,6 @@ class ConvolutionLowering(ChannelsLastLowering):
             return weights_text(f, pack(w))
         scratch = f"(float *)(void *){f.scratch()}"
         return print_pack_once(f, order, tiles.packed, f.constant("weights", w), scratch)
-
-
-def conv_layer(
-    window: Window, in_channels: int, out_channels: int, groups: int, kind: TileKind
-) -> LayerF32:
-    """Return a dense layer for tiles of ``kind``; channel arguments count all groups."""
-    if kind.words_per_pair:
-        return LayerF32.conv_bf16(window, in_channels, out_channels, groups, kind)
-    return LayerF32.conv(window, in_channels, out_channels, groups)
 
 
 def conv_kernel(kind: TileKind) -> str:
@@ -339,14 +332,11 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         if self.reads_nchw:
-            planes = (self.window(step), w.shape[1], w.shape[0])
-            if self.kind.words_per_pair:
-                return LayerF32.conv_nchw_bf16(*planes, self.kind)
-            return LayerF32.conv_nchw(*planes)
+            return LayerF32.conv_nchw(self.window(step), w.shape[1], w.shape[0], self.kind)
         if self.depthwise:
             return LayerF32.depthwise(self.window(step), w.shape[0])
-        sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)
-        return conv_layer(*sizes, self.kind)
+        sizes = (w.shape[1] * groups, w.shape[0], groups)
+        return LayerF32.conv(self.window(step), *sizes, self.kind)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         pairs = super().in_place(step)
@@ -360,11 +350,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
         return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
 
     def depth_first_layer(self, step: Step) -> DepthFirstLayer | None:
-        if (
-            BOARD_KERNELS.of(self.target)
-            or self.kind.words_per_pair
-            or self.runtime_packing_order()
-        ):
+        is_float = not (BOARD_KERNELS.of(self.target) or self.kind.words_per_pair)
+        if not is_float or self.runtime_packing_order():
             return None
         layer = self.layer(step)
         joins_columns = layer.in_channels != self.node.inputs[1].shape[1]

@@ -48,9 +48,8 @@ class Operand:
         """Return the element of channel c of the call."""
         if not self.channel:
             return f"{self.member}[0]"
-        return (
-            f"{self.member}[{c}]" if self.channel == 1 else f"{self.member}[({c}) * {self.channel}]"
-        )
+        index = c if self.channel == 1 else f"({c}) * {self.channel}"
+        return f"{self.member}[{index}]"
 
     @property
     def widened(self) -> bool:
@@ -163,10 +162,7 @@ def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tupl
 
 
 def fits_rows(
-    nodes: Sequence[Node],
-    shape: Sequence[int],
-    order: Sequence[int],
-    accesses: dict[Value, Access],
+    nodes: Sequence[Node], shape: Sequence[int], order: Sequence[int], accesses: dict[Value, Access]
 ) -> bool:
     """Return whether all operands of the nodes can be read pixel by pixel."""
     if symbols_of(shape[order[-1]]):

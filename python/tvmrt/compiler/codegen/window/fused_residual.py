@@ -21,11 +21,8 @@ def residual_operand(product: Node, node: Node) -> int | None:
     factors = binary_scales(node)
     if factors.divisor != 1 or not abs(factors.a_scale) + abs(factors.b_scale) < MAX_FACTORS:
         return None
-    same = (
-        value.shape == product.output.shape
-        and product.attrs["y_zero"] == node.attrs[operand + "_zero"]
-    )
-    return other if same else None
+    same_zero = product.attrs["y_zero"] == node.attrs[operand + "_zero"]
+    return other if same_zero and value.shape == product.output.shape else None
 
 
 def int8_residual_operand(product: Node, node: Node) -> int | None:

@@ -11,14 +11,7 @@ from tvmrt.compiler.ir.sizes import SymInt, symbols_of, upper_bound
 from ..c.initializers import PARALLEL_WORK
 from ..geometry import FLOAT, Window
 from .tile_kinds import F32, TileKind
-from .window_plan import (
-    WindowPlan,
-    plan_bf16,
-    plan_nchw,
-    plan_transposed,
-    plan_transposed_bf16,
-    plan_window,
-)
+from .window_plan import WindowPlan, plan_bf16, plan_nchw, plan_transposed, plan_window
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
@@ -55,52 +48,35 @@ class LayerF32:
     kind: TileKind = F32
 
     @classmethod
-    def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
-        """Return a convolution; channel arguments count all groups."""
-        ins, outs = in_channels // groups, out_channels // groups
-        if groups == 1:
-            taps, window = window.kernel[2], window.with_joined_columns(ins)
-            ins *= taps // window.kernel[2]
-        plan = plan_window(window.in_longest_rows(), ins, element=FLOAT)
-        uses = window.pixels
-        work = uses * out_channels * window.taps * ins
-        if not symbols_of(uses) and uses <= FEW_PIXELS:
-            work = work * (ONE_PIXEL_FIFTHS if uses == 1 else FEW_PIXELS_FIFTHS) // 5
-        return cls(plan, groups, ins, outs, work)
-
-    @classmethod
-    def conv_nchw(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:
-        """Return a convolution over one NCHW image."""
-        plan = plan_nchw(window, in_channels)
-        work = window.pixels * out_channels * window.taps * in_channels
-        return cls(plan, 1, in_channels, out_channels, work)
-
-    @classmethod
-    def conv_bf16(
-        cls, window: Window, in_channels: int, out_channels: int, groups: int, kind: TileKind
+    def conv(
+        cls, window: Window, in_channels: int, out_channels: int, groups: int, kind: TileKind = F32
     ) -> LayerF32:
-        """Return a bfloat16 convolution by tiles of ``kind``; channels count all groups."""
+        """Return a convolution by tiles of ``kind``; channel arguments count all groups."""
         ins, outs = in_channels // groups, out_channels // groups
-        rereads = 2 * window.taps * ins * outs > WEIGHT_BYTES
-        plan = plan_bf16(
-            window.in_longest_rows(),
-            ins,
-            kind.words_per_pair,
-            kind.overread_pixels,
-            rereads=rereads,
-        )
-        work = window.pixels * out_channels * window.taps * plan.channels
+        if kind.words_per_pair:
+            rows, rereads = window.in_longest_rows(), 2 * window.taps * ins * outs > WEIGHT_BYTES
+            plan = plan_bf16(rows, ins, kind.words_per_pair, kind.overread_pixels, rereads=rereads)
+        else:
+            if groups == 1:
+                taps, window = window.kernel[2], window.with_joined_columns(ins)
+                ins *= taps // window.kernel[2]
+            plan = plan_window(window.in_longest_rows(), ins, element=FLOAT)
+        uses = window.pixels
+        work = uses * out_channels * window.taps * plan.channels
+        if not kind.words_per_pair and not symbols_of(uses) and uses <= FEW_PIXELS:
+            work = work * (ONE_PIXEL_FIFTHS if uses == 1 else FEW_PIXELS_FIFTHS) // 5
         return cls(plan, groups, plan.channels, outs, work)
 
     @classmethod
-    def conv_nchw_bf16(
-        cls, window: Window, in_channels: int, out_channels: int, kind: TileKind
+    def conv_nchw(
+        cls, window: Window, in_channels: int, out_channels: int, kind: TileKind = F32
     ) -> LayerF32:
-        """Return a bfloat16 convolution over one NCHW image."""
-        channel_stride = window.in_[1] * window.in_[2]
-        plan = plan_bf16(
-            window, in_channels, kind.words_per_pair, kind.overread_pixels, channel_stride
-        )
+        """Return a convolution over one NCHW image by tiles of ``kind``."""
+        if kind.words_per_pair:
+            stride = window.in_[1] * window.in_[2]
+            plan = plan_bf16(window, in_channels, kind.words_per_pair, kind.overread_pixels, stride)
+        else:
+            plan = plan_nchw(window, in_channels)
         work = window.pixels * out_channels * window.taps * plan.channels
         return cls(plan, 1, plan.channels, out_channels, work)
 
@@ -124,10 +100,7 @@ class LayerF32:
     ) -> LayerF32:
         """Return a transposed convolution; ``window.pad`` is cropped from the full output."""
         ins, outs = in_channels // groups, out_channels // groups
-        if kind.words_per_pair:
-            plan = plan_transposed_bf16(window, ins, kind.words_per_pair, kind.overread_pixels)
-        else:
-            plan = plan_transposed(window, ins, element=FLOAT)
+        plan = plan_transposed(window, ins, kind.words_per_pair, kind.overread_pixels)
         inputs = window.batch * prod(window.in_)
         work = inputs * window.taps * plan.channels * groups * outs
         return cls(plan, groups, plan.channels, outs * phases, work, phases, kind)

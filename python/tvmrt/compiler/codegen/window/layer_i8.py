@@ -177,11 +177,8 @@ class VariantI8:
     @cached_property
     def windows(self) -> WindowPlan:
         """Plan for reading the windows."""
-        return (
-            _plan_depthwise(self.layer)
-            if self.layer.depthwise
-            else _PLANS[self.reading](self.layer)
-        )
+        plan = _plan_depthwise if self.layer.depthwise else _PLANS[self.reading]
+        return plan(self.layer)
 
     @property
     def width(self) -> Extent | int:
@@ -197,9 +194,8 @@ class VariantI8:
     def rows(self) -> Extent | int:
         """Rows of output pixels."""
         window = self.layer.window
-        return {RowExtent.ROW: window.rows, RowExtent.IMAGE: window.batch, RowExtent.ALL: 1}[
-            self.reading.row
-        ]
+        rows = {RowExtent.ROW: window.rows, RowExtent.IMAGE: window.batch, RowExtent.ALL: 1}
+        return rows[self.reading.row]
 
     @cached_property
     def offset(self) -> int:
@@ -323,7 +319,7 @@ def _plan_depthwise(layer: LayerI8) -> WindowPlan:
 def _plan_by_rows(layer: LayerI8) -> WindowPlan:
     return plan_window(
         layer.window, layer.in_c // layer.groups, element=1, copied=layer.in_c, min_segment=4,
-        contiguous_columns=True, unit=LINE, fill=layer.x_zero,
+        unit=LINE, fill=layer.x_zero,
     )  # fmt: skip
 
 

@@ -22,9 +22,10 @@ from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
 from .boards.layer_f32 import MicroLayerF32
 from .boards.shape import MicroShape
-from .conv import conv_kernel, conv_layer, print_board, print_data_f32, tile_kind, weights_text
+from .conv import conv_kernel, print_board, print_data_f32, tile_kind, weights_text
 from .epilogue import emit_row_epilogue, split_epilogue
 from .epilogue_operands import fits_rows
+from .layer_f32 import LayerF32
 from .tile_kinds import TileKind
 from .tiles_f32 import Tiles, choose_tiles
 
@@ -314,7 +315,7 @@ class MatMulPrinter(MatMulPlan):
         """Print a matmul with constant weights as a 1 x 1 convolution, which keeps weights
         cached."""
         f, row = self.f, self.row
-        layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).as_matmul()
+        layer = LayerF32.conv(self._window(), self.k, self.n, 1, self.kind).as_matmul()
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")
@@ -386,9 +387,8 @@ class MatMulPrinter(MatMulPlan):
                 return f"{data[key]} + {index(scaled, variables, operand)}"
 
             operands = {"x": self.A, "w": self.B, "residual": self.RESIDUAL, "y": self.Y}
-            print_data_f32(
-                f, {**data, **{key: element_pointer(key, at) for key, at in operands.items()}}
-            )
+            pointers = {key: element_pointer(key, at) for key, at in operands.items()}
+            print_data_f32(f, {**data, **pointers})
             product = f"tvmrt_matmul_{self.kind.driver}(&{layer}, &{tiles}, &data)"
             if outer:
                 f.line(f"if ({product} != 0) return -1;")

@@ -12,7 +12,6 @@ from tvmrt.compiler.ir.program import (
     DENSE,
     Step,
     channels_last_order,
-    pixel_stride,
 )
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
@@ -105,9 +104,7 @@ class PoolLowering(ChannelsLastLowering, RowFusable, DepthFirstFusable):
         self._print_call(step, f, part, row, context)
 
     def _window(self, step: Step) -> Window:
-        x = step.reads[step.read_values.index(self.node.inputs[0])].at
-        strides = pixel_stride(x), pixel_stride(step.writes[0].at)
-        return window_of(self.node, self.node.output.shape[0], *strides)
+        return window_of(self.node, self.node.output.shape[0], *self.pixel_strides(step))
 
     def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str, str]:
         """Print the layer; return it, the epilogue function of finished pixels and its context."""
@@ -169,7 +166,9 @@ def emit_indexed_max_pool(node, f: FunctionWriter, indices: str) -> None:
             distance = (0, 1, spatial[1])
     kernel = f"max_pool_{x.dtype.name}"
     f.include("op/max_pool_indices.h")
-    lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
+    lowest = f"INT{x.dtype.bits}_MIN" if x.dtype.is_signed else "0"
+    if x.dtype.is_float:
+        lowest = "-INFINITY"
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
     layer = print_layer(
         f,
@@ -177,10 +176,6 @@ def emit_indexed_max_pool(node, f: FunctionWriter, indices: str) -> None:
         {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "index_stride": distance},
     )
     f.result(f"{kernel}(&{layer}, {f.read(0)}, {f.write(0)}, {indices})")
-
-
-def _lowest(dtype) -> str:
-    return f"INT{dtype.bits}_MIN" if dtype.is_signed else "0"
 
 
 @lowers("max_unpool")

@@ -43,13 +43,11 @@ def tile_headers(plan: PlanI8) -> tuple[str, ...]:
 
 def tile_definitions(plan: PlanI8) -> list[str]:
     """Return the C lines that define the tile functions; a file has each line once."""
-    sizes = [size for row in plan.tile_sizes for size in row if all(size)]
-    return [_definition(plan, size) for size in sizes]
-
-
-def _definition(plan: PlanI8, size: tuple[int, int]) -> str:
-    macro, numbers = _macro(plan, size)
-    return "\n".join(wrap(macro, [_tile_name(plan, size), *numbers], ""))
+    definitions = []
+    for size in (size for row in plan.tile_sizes for size in row if all(size)):
+        macro, numbers = _macro(plan, size)
+        definitions.append("\n".join(wrap(macro, [_tile_name(plan, size), *numbers], "")))
+    return definitions
 
 
 def _tile_name(plan: PlanI8, size: tuple[int, int]) -> str:

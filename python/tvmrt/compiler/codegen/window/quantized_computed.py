@@ -120,16 +120,12 @@ class QMatMulComputedLowering(Lowering):
         if to == "int32":
             return {"epilogue": "tvmrt_i8_rows_int32", "ctx": "NULL", "y_bytes": "4"}
         if to == "float32":
-            return {
-                "epilogue": "tvmrt_i8_rows_float",
-                "ctx": f.constant("scale", scale),
-                "y_bytes": "4",
-            }
+            context = f.constant("scale", scale)
+            return {"epilogue": "tvmrt_i8_rows_float", "ctx": context, "y_bytes": "4"}
         text = range_initializer(attrs)
         if not plan.requantizes:
-            f.line(
-                f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
-            )
+            context = f"{{{f.constant('scale', scale)}, {text}}}"
+            f.line(f"const tvmrt_i8_requantize_ctx finish = {context};")
             return {"epilogue": "tvmrt_i8_rows_requantize", "ctx": "&finish", "y_bytes": "1"}
         bounds = print_static(f, "tvmrt_i8_range", "range", text)
         padded = f.constant("scale", pad_channels(plan, scale))

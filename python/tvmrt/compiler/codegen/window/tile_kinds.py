@@ -87,9 +87,8 @@ class _AmxTiles(TileKind):
 
 F32 = TileKind("f32", 0)
 BF16 = TileKind("bf16")
-BF16_WIDE = TileKind(
-    "bf16_wide", 2, "&tvmrt_pairs_wide"
-)  # without an instruction that multiplies pairs
+# without an instruction that multiplies pairs
+BF16_WIDE = TileKind("bf16_wide", 2, "&tvmrt_pairs_wide")
 BF16_MMLA = _MmlaTiles("bf16_mmla")
 BF16_AMX = _AmxTiles("bf16_amx", 1, "&tvmrt_pairs_amx", "tile/gemm_bf16_amx.h")
 TILE_KINDS = {kind.name: kind for kind in (F32, BF16, BF16_WIDE, BF16_MMLA, BF16_AMX)}

@@ -127,11 +127,8 @@ class Tiles:
         remainder = rows % widest
         halves = sorted({ceil_div(widest + remainder, 2), (widest + remainder) // 2}, reverse=True)
         single_row = remainder == 1 and widest >= MIN_SPLIT_WIDTH
-        same_order_tiles = (
-            self._sum_in_same_order(halves)
-            and not self._sum_in_same_order(self.widths)
-            and not self.same_order
-        )
+        differs = not self.same_order and not self._sum_in_same_order(self.widths)
+        same_order_tiles = differs and self._sum_in_same_order(halves)
         if not remainder or not (single_row or same_order_tiles):
             return self
         same_order = self.same_order or halves[-1] * self.vectors >= MIN_SAME_ORDER_SUMS
@@ -148,13 +145,8 @@ class Tiles:
         """Return the tiles for a matmul of one row with ``floats`` packed weights. Weights outside
         the cache are read in as many streams as there are accumulator registers."""
         is_static = self.kind is F32 and not symbols_of(rows, floats)
-        if (
-            not is_static
-            or rows != 1
-            or self.lanes < 2
-            or self.vectors < 2
-            or floats * 4 < MIN_STREAMED_BYTES
-        ):
+        narrow = self.lanes < 2 or self.vectors < 2
+        if not is_static or rows != 1 or narrow or floats * 4 < MIN_STREAMED_BYTES:
             return self
         fit = [streams for streams in STREAM_COUNTS if (streams + 1) * self.vectors < registers]
         return replace(self, streams=fit[0]) if fit else self
@@ -296,10 +288,8 @@ class _TileCandidate:
     @property
     def same_order_tiles(self) -> Tiles | None:
         """Tiles that sum in one order, if that costs next to nothing."""
-        cheap = (
-            self.same_order_cycles is not None
-            and self.same_order_cycles <= SAME_ORDER_SLOWDOWN * self.cycles
-        )
+        cycles = self.same_order_cycles
+        cheap = cycles is not None and cycles <= SAME_ORDER_SLOWDOWN * self.cycles
         return replace(self.tiles, same_order=True) if cheap else None
 
 
@@ -359,10 +349,12 @@ class _TileSearch:
     def _max_share(self, machine: VectorMachine) -> float:
         """Return the maximum channels for one of two threads, so that both have about equal parts.
         It applies if a single pixel reads enough weights to be worth a thread."""
-        alone = (
-            self.rows != (1,) or self.kind.words_per_pair or not getattr(machine, "threads", False)
-        )
-        if alone or self.window * self.out_channels < MIN_PARALLEL_WEIGHTS:
+        alone = self.rows != (1,) or not getattr(machine, "threads", False)
+        if (
+            alone
+            or self.kind.words_per_pair
+            or self.window * self.out_channels < MIN_PARALLEL_WEIGHTS
+        ):
             return self.out_channels
         vectors = range(1, self.kind.max_vectors + 1)
         return MAX_IMBALANCE * min(self._share(machine.lanes * count) for count in vectors)
@@ -375,10 +367,9 @@ class _TileSearch:
         block_bytes = self.window * lanes * vectors * 4
         blocks = ceil_div(self.out_channels, lanes * vectors)
         per_group = min(max(1, cache // 4 // block_bytes) if cache else blocks, blocks)
-        beyond_l1 = (
-            cache and per_group * block_bytes > L1_WEIGHT_BYTES and not self.kind.words_per_pair
-        )
-        lines = block_bytes / self.window / LINE_BYTES if beyond_l1 else 0.0
+        beyond_l1 = cache and per_group * block_bytes > L1_WEIGHT_BYTES
+        streams = beyond_l1 and not self.kind.words_per_pair
+        lines = block_bytes / self.window / LINE_BYTES if streams else 0.0
         eviction = EVICTION_SLOWDOWN if cache and block_bytes > CACHE_SHARE * cache else 1.0
         widest = MAX_ALIASED_WIDTH if aliases else MAX_WIDTH
         for width in self.kind.widths(widest, max(self.rows)):
@@ -388,18 +379,14 @@ class _TileSearch:
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), per_group)
             sizes = (self.rows, vectors, width, self.window, fma, self.kind, lines)
             same_tail = open_ and _has_static_tails(self.lengths, width)
-            register_pressure = (
-                REGISTER_PRESSURE_SLOWDOWN if used_registers == machine.registers else 1.0
-            )
-            times = blocks * eviction * register_pressure
+            is_full = used_registers == machine.registers
+            times = blocks * eviction * (REGISTER_PRESSURE_SLOWDOWN if is_full else 1.0)
             is_bounded = open_ and not is_unbounded(*self.lengths)
             fixed_order = getattr(machine, "fixed_order", False)
             same_order_tiles = self.kind is F32 and lanes > 1 and not is_bounded and not fixed_order
             cycles = row_cycles(*sizes, fixed_order=fixed_order) * times
-            same_order_cycles = (
-                row_cycles(*sizes, same_order=True) * times if same_order_tiles else None
-            )
-            yield _TileCandidate(cycles, tiles, same_tail, same_order_cycles)
+            ordered = row_cycles(*sizes, same_order=True) * times if same_order_tiles else None
+            yield _TileCandidate(cycles, tiles, same_tail, ordered)
 
 
 def _fastest(candidates: list[_TileCandidate], machine: VectorMachine) -> Tiles:
@@ -416,11 +403,8 @@ def _fastest(candidates: list[_TileCandidate], machine: VectorMachine) -> Tiles:
         raise ValueError(f"no float32 tile fits into {machine.registers} registers")
     if same_tail is not None and same_tail.cycles <= 1.001 * best.cycles:
         best = same_tail  # less code for the same time
-    others = (
-        e
-        for e in candidates
-        if e.same_order_cycles and e.same_order_cycles <= SAME_ORDER_SLOWDOWN * best.cycles
-    )
+    limit = SAME_ORDER_SLOWDOWN * best.cycles
+    others = (e for e in candidates if e.same_order_cycles and e.same_order_cycles <= limit)
     other = min(others, key=lambda each: each.same_order_cycles or 0.0, default=None)
     if best.same_order_tiles is None and other is not None:
         return replace(other.tiles, same_order=True)

@@ -127,11 +127,8 @@ class WindowPlan:
     @property
     def pitch(self) -> int:
         """Bytes of a row in the line buffer."""
-        return (
-            round_up(self.line_buffer.width * self.copied * self.element, self.unit)
-            if self.line_buffer
-            else 0
-        )
+        width = self.line_buffer.width if self.line_buffer else 0
+        return round_up(width * self.copied * self.element, self.unit)
 
     @property
     def slots(self) -> int:
@@ -188,7 +185,6 @@ def plan_window(
     element: int,
     copied: int | None = None,
     min_segment: int = 0,
-    contiguous_columns: bool = False,
     unit: int = 4,
     fill: int = 0,
 ) -> WindowPlan:
@@ -201,9 +197,8 @@ def plan_window(
     copied
         Channels in row copies; those of a group by default.
     min_segment
-        Windows with shorter segments use im2col, rounded up to a multiple of it.
-    touching
-        Whether to copy rows also to make columns contiguous.
+        Windows with shorter segments use im2col, rounded up to a multiple of it. With such a
+        minimum, rows are copied also to make columns contiguous.
     """
     copied = channels if copied is None else copied
     columns = window.kernel[2]
@@ -212,27 +207,15 @@ def plan_window(
         segment = round_up(window.taps * channels, min_segment)
         return WindowPlan(window, element, channels, copied, segment, 1, im2col=True, unit=unit)
     pixel_padding = columns > 1 and joinable and window.x_stride != channels
-    line_buffer = (
-        line_buffer_of(window)
-        if window.overlaps_padding(2) or (contiguous_columns and pixel_padding)
-        else None
-    )
-    sections = () if joinable or min_segment or contiguous_columns else row_sections(window)
-    line_buffer = None if sections else line_buffer
+    sections = () if joinable or min_segment else row_sections(window)
+    copies = window.overlaps_padding(2) or (min_segment and pixel_padding)
+    line_buffer = line_buffer_of(window) if copies and not sections else None
     joined = joinable and (line_buffer is not None or not pixel_padding)
     segment, taps = (columns * channels, 1) if joined else (channels, columns)
     return plan_rows(
-        window,
-        channels,
-        element,
-        copied=copied,
-        segment=segment,
-        taps=taps,
-        line_buffer=line_buffer,
-        unit=unit,
-        fill=fill,
-        sections=sections,
-    )
+        window, channels, element, copied=copied, segment=segment, taps=taps,
+        line_buffer=line_buffer, unit=unit, fill=fill, sections=sections,
+    )  # fmt: skip
 
 
 def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> WindowPlan:
@@ -242,28 +225,19 @@ def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> Windo
     kernel, stride = (1, rows, columns), (1, 1, window.stride[2])
     pair_window = replace(window, kernel=kernel, stride=stride, pad=(0, 0, window.pad[2]))
     both, segment = 2 * channels, round_up(2 * channels * columns, 4)
-    more = {
-        "copied": both,
-        "segment": segment,
-        "taps": 1,
-        "line_buffer": line_buffer_of(pair_window),
-    }
-    return plan_rows(pair_window, both, 1, **more, unit=unit, fill=fill)
+    return plan_rows(
+        pair_window, both, 1, copied=both, segment=segment, taps=1,
+        line_buffer=line_buffer_of(pair_window), unit=unit, fill=fill,
+    )  # fmt: skip
 
 
 def plan_nchw(window: Window, channels: int) -> WindowPlan:
     """Return the plan of a dense float layer over one NCHW image; the line buffer interleaves its
     channels."""
-    more = {"copied": channels, "segment": window.kernel[2] * channels, "taps": 1}
-    channel_stride = window.in_[1] * window.in_[2]
     return plan_rows(
-        window,
-        channels,
-        FLOAT,
-        **more,
-        line_buffer=line_buffer_of(window),
-        channel_stride=channel_stride,
-    )
+        window, channels, FLOAT, copied=channels, segment=window.kernel[2] * channels, taps=1,
+        line_buffer=line_buffer_of(window), channel_stride=window.in_[1] * window.in_[2],
+    )  # fmt: skip
 
 
 def plan_bf16(
@@ -300,25 +274,14 @@ def plan_bf16(
     segment, taps = (columns * pairs, 1) if joined else (pairs, columns)
     sections = () if joined else row_sections(window)
     line_buffer = line_buffer_of(window)
-    in_ = window.in_[:2]
-    if (
-        rereads
-        and not symbols_of(*in_)
-        and prod(in_) * line_buffer.width * row_words * FLOAT <= RESIDENT_BYTES
-    ):
-        line_buffer = replace(
-            line_buffer,
-            slots=(max(line_buffer.slots[0], in_[0]), max(line_buffer.slots[1], in_[1])),
-        )
-    more = {
-        "copied": row_words,
-        "segment": segment,
-        "taps": taps,
-        "line_buffer": line_buffer,
-        "sections": sections,
-    }
-    more |= {"overread": overread, "channel_stride": channel_stride}
-    return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels)
+    in_, row_bytes = window.in_[:2], line_buffer.width * row_words * FLOAT
+    if rereads and not symbols_of(*in_) and prod(in_) * row_bytes <= RESIDENT_BYTES:
+        line_buffer = replace(line_buffer, slots=tuple(map(max, line_buffer.slots, in_)))
+    return plan_rows(
+        window, pairs, FLOAT, copied=row_words, segment=segment, taps=taps,
+        line_buffer=line_buffer, sections=sections, overread=overread,
+        channel_stride=channel_stride, unit=64, floats=channels,
+    )  # fmt: skip
 
 
 def plan_rows(window: Window, channels: int, element: int, **more: object) -> WindowPlan:
@@ -350,39 +313,25 @@ def line_buffer_of(window: Window) -> LineBuffer:
     return LineBuffer((window.window_extent(0), window.window_extent(1)), left, columns, width)
 
 
-def plan_transposed(window: Window, channels: int, *, element: int) -> WindowPlan:
-    """Return the plan of a transposed layer; every phase of its rows is a window of stride 1."""
-    left, right = _transposed_ends(window)
-    line_buffer = _transposed_line_buffer(window, left, right) if left or right else None
-    return WindowPlan(window, element, channels, channels, channels, window.kernel[2], line_buffer)
-
-
-def plan_transposed_bf16(
-    window: Window, channels: int, words_per_pair: int, overread: int
+def plan_transposed(
+    window: Window, channels: int, words_per_pair: int = 0, overread: int = 0
 ) -> WindowPlan:
-    """Return the plan of a transposed float32 layer with input rounded to bfloat16,
-    ``words_per_pair`` words per pair."""
-    pairs, line_buffer = (
-        ceil_div(channels, 2),
-        _transposed_line_buffer(window, *_transposed_ends(window)),
-    )
-    more = {"unit": 64, "floats": channels, "overread": overread}
-    return WindowPlan(
-        window, FLOAT, pairs, pairs * words_per_pair, pairs, window.kernel[2], line_buffer, **more
-    )  # type: ignore[arg-type]
-
-
-def _transposed_ends(window: Window) -> tuple[int, int]:
-    """Return the columns before the first input column and past the last that rows of a transposed
-    layer use."""
-    stride = window.stride[2]
+    """Return the plan of a transposed float32 layer; every phase of its rows is a window of stride
+    1. With ``words_per_pair``, its input is rounded to bfloat16, so many words per pair."""
+    # columns before the first input column and past the last that rows use
+    stride, columns = window.stride[2], window.in_[2]
     overlap = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
     left = max(0, ceil_div(overlap, stride))
-    return left, max(0, (window.out[2] - 1 + window.pad[2]) // stride - window.in_[2] + 1)
-
-
-def _transposed_line_buffer(window: Window, left: int, right: int) -> LineBuffer:
-    """Return the line buffer for the input rows that a transposed layer uses at a time."""
-    columns = window.in_[2]
-    slots = ((window.window_extent(d) - 1) // window.stride[d] + 1 for d in (0, 1))
-    return LineBuffer(tuple(slots), left, columns, left + columns + right)  # type: ignore[arg-type]
+    right = max(0, (window.out[2] - 1 + window.pad[2]) // stride - columns + 1)
+    # the input rows that the layer uses at a time
+    slots = tuple((window.window_extent(d) - 1) // window.stride[d] + 1 for d in (0, 1))
+    line_buffer = LineBuffer(slots, left, columns, left + columns + right)  # type: ignore[arg-type]
+    taps = window.kernel[2]
+    if not words_per_pair:
+        used = line_buffer if left or right else None
+        return WindowPlan(window, FLOAT, channels, channels, channels, taps, used)
+    pairs = ceil_div(channels, 2)
+    return WindowPlan(
+        window, FLOAT, pairs, pairs * words_per_pair, pairs, taps, line_buffer, unit=64,
+        floats=channels, overread=overread,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.compiler.ir.program import Step, channels_last_order, pixel_stride
+from tvmrt.compiler.ir.program import Step, channels_last_order
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.sizes import SymInt, upper_bound
 from tvmrt.compiler.ir.winograd import transformed_weights
@@ -43,18 +43,12 @@ class WinogradLayer:
 
     @classmethod
     def of(
-        cls,
-        window: Window,
-        size: int,
-        channels: tuple[int, int],
-        machine: VectorMachine,
+        cls, window: Window, size: int, channels: tuple[int, int], machine: VectorMachine
     ) -> WinogradLayer:
         """Return the layer of ``channels``, (in, out), with the machine's best matmul tiles."""
         ins, outs = channels
-        winograd_tiles = (
-            window.batch * ceil_div(window.out[1], size) * ceil_div(window.out[2], size)
-        )
-        tiles = choose_tiles(winograd_tiles, outs, ins, machine)
+        down, across = (ceil_div(extent, size) for extent in window.out[1:])
+        tiles = choose_tiles(window.batch * down * across, outs, ins, machine)
         return cls(window, size, ins, outs, tiles)
 
     @property
@@ -147,14 +141,9 @@ class WinogradLowering(ConvolutionLowering):
 
     def window(self, step: Step) -> Window:
         x, y = self.node.inputs[0], self.node.output
-        strides = (
-            pixel_stride(step.reads[step.read_values.index(x)].at),
-            pixel_stride(step.writes[0].at),
-        )
-        pad = (0, *self.node.attrs["pads_before"])
-        return Window(
-            x.shape[0], (1, *x.shape[2:]), (1, *y.shape[2:]), *strides, (1, 3, 3), pad=pad
-        )
+        strides, pad = self.pixel_strides(step), (0, *self.node.attrs["pads_before"])
+        shapes = (1, *x.shape[2:]), (1, *y.shape[2:])
+        return Window(x.shape[0], *shapes, *strides, (1, 3, 3), pad=pad)
 
     def winograd_layer(self, step: Step) -> WinogradLayer:
         """Return the layer as the kernel sees it."""

@@ -86,9 +86,7 @@ class BoardLowering(RowFusable):
     def _row_kernel(self, step: Step) -> tuple[BoardLayer, MicroKernel] | None:
         """Return the layer and its kernel in a chain, or None if it cannot be part of one."""
         layer = self.board_layer(step, by_rows=True)
-        if layer is None or layer.parts[0] is not layer:
-            return None
-        if not can_run_by_rows(layer.shape, step):
+        if layer is None or layer.parts[0] is not layer or not can_run_by_rows(layer.shape, step):
             return None
         return layer, self.kernels.choose(layer, self.target.board, by_rows=True)
 
@@ -101,7 +99,9 @@ class BoardLowering(RowFusable):
         return step.read_values.index(self.node.inputs[0])
 
     def row_step(self, step: Step) -> Step:
-        return with_line_buffer(step, *self._row_kernel(step))
+        layer, kernel = self._row_kernel(step)
+        nbytes = kernel.scratch(layer).bytes if layer.shape.depthwise else 0
+        return with_scratch(step, "ring", nbytes)  # the line buffer of a depthwise layer
 
     def row_costs(self, step: Step) -> RowCosts:
         layer, kernel = self._row_kernel(step)
@@ -181,11 +181,6 @@ def row_dependencies(window: Window, x_bytes: int, y_bytes: int) -> RowLayer:
         window.stride[1],
         window.pad[1],
     )
-
-
-def with_line_buffer(step: Step, layer: BoardLayer, kernel: MicroKernel) -> Step:
-    """Return the step with a depthwise layer's line buffer as its scratch memory."""
-    return with_scratch(step, "ring", kernel.scratch(layer).bytes if layer.shape.depthwise else 0)
 
 
 def print_pool_rows(f: FunctionWriter, layer: str) -> str:

@@ -144,11 +144,7 @@ class KernelRegistry(Mapping[str, MicroKernel[Layer]]):
         return added
 
     def choose(
-        self,
-        layer: Layer,
-        board: frozenset[str],
-        by_rows: bool = False,
-        packs_in_run: bool = False,
+        self, layer: Layer, board: frozenset[str], by_rows: bool = False, packs_in_run: bool = False
     ) -> MicroKernel[Layer]:
         """Return the cheapest kernel that supports the layer on a board with these instructions.
 

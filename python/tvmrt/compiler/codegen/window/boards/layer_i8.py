@@ -22,10 +22,7 @@ MAX_GROWTH = 6  # more pixels at once may enlarge scratch by a sixth of the laye
 QUAD_ORDER = [0, 2, 1, 3]
 X_INT16 = "TVMRT_MICRO_X_INT16"  # value of x_signed
 # Constants in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
-FULL_RANGE = {
-    (True, -128, 127): "TVMRT_MICRO_FULL_INT8",
-    (False, 0, 255): "TVMRT_MICRO_FULL_UINT8",
-}
+FULL_RANGE = {(True, -128, 127): "TVMRT_MICRO_FULL_INT8", (False, 0, 255): "TVMRT_MICRO_FULL_UINT8"}
 
 
 def micro_range(
@@ -143,11 +140,8 @@ def pixel_kind(shape: MicroShape, single_pixel: bool = True) -> str:
     """
     if not shape.pointwise:
         return "TVMRT_MICRO_ANY_WINDOW"
-    return (
-        "TVMRT_MICRO_ONE_PIXEL"
-        if single_pixel and upper_bound(shape.pixels) == 1
-        else "TVMRT_MICRO_POINTWISE"
-    )
+    alone = single_pixel and upper_bound(shape.pixels) == 1
+    return "TVMRT_MICRO_ONE_PIXEL" if alone else "TVMRT_MICRO_POINTWISE"
 
 
 def im2col_buffer_of(

@@ -88,9 +88,8 @@ def fixed_point_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -
     near = np.int64(guess)[..., None] + np.arange(-3, 4)
     there = np.rint(near.astype(np.float32) * scale[:, None, None]) >= q[..., None]
     least = guess - 3 + there.argmax(axis=2)
-    has_solution = (
-        ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)
-    )  # floats hold these sums
+    # floats hold these sums
+    has_solution = ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)
     return _solve(least, q, has_solution)
 
 

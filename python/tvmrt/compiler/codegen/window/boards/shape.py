@@ -98,11 +98,9 @@ class MicroShape:
     def members(self, scratch: Im2colBuffer | LineBuffer) -> dict[str, object]:
         """Return the members of the ``tvmrt_micro_shape``."""
         union = scratch.members(self)
-        pad = (
-            (self.pad[0], minimum_text(self.pad[1], scratch.columns))
-            if self.depthwise
-            else self.pad
-        )
+        pad = self.pad
+        if self.depthwise:
+            pad = (pad[0], minimum_text(pad[1], scratch.columns))
         pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
                  "dilation": self.dilation, "pad": pad}  # fmt: skip
         return {

@@ -44,14 +44,12 @@ def dsp_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
         return MicroWeights(words.reshape(-1, 4)[:, QUAD_ORDER].reshape(-1), layer.folded_bias(4))
 
     def scratch(layer: MicroLayerI8) -> LineBuffer:
-        shape = layer.shape
-        plane = shape.line_buffer_rows * columns(layer)
+        shape, rows = layer.shape, layer.shape.line_buffer_rows
+        plane = rows * columns(layer)
         words = taps - 1 if shape.stride[1] == 1 else 4  # of a kernel row's weights
         front = round_up(shape.out[1], 4) * 4 * 4  # accumulators
         front += (shape.kernel[0] * (1 + words) + END) * 4
-        return LineBuffer(
-            shape.line_buffer_rows, columns(layer), plane, shape.padded_channels * plane * 2 + front
-        )
+        return LineBuffer(rows, columns(layer), plane, shape.padded_channels * plane * 2 + front)
 
     return MicroKernel(
         header="board/depthwise_i8_7x7_dsp.h",

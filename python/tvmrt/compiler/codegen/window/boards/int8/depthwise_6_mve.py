@@ -24,11 +24,9 @@ def mve_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
 
     def supports(layer: MicroLayerI8) -> bool:
         shape = layer.shape
-        if (
-            not shape.depthwise
-            or shape.dilation != (1, 1)
-            or upper_bound(columns(layer)) > MAX_COLUMNS
-        ):
+        if not shape.depthwise or shape.dilation != (1, 1):
+            return False
+        if upper_bound(columns(layer)) > MAX_COLUMNS:
             return False
         if shape.kernel[0] > ROWS or shape.kernel[1] > taps or shape.elements < 2 * taps:
             return False  # vectors would hold mostly zeros

@@ -19,14 +19,9 @@ def pack(layer: MicroLayerI8) -> MicroWeights:
 
 def scratch(layer: MicroLayerI8) -> LineBuffer:
     """Return a line buffer of all rows under a window, in the layout of the input."""
-    shape = layer.shape
-    row = shape.line_buffer_columns * shape.in_c
-    return LineBuffer(
-        shape.line_buffer_rows,
-        shape.line_buffer_columns,
-        row,
-        round_up(shape.line_buffer_rows * row, 8),
-    )
+    rows, columns = layer.shape.line_buffer_rows, layer.shape.line_buffer_columns
+    row = columns * layer.shape.in_c
+    return LineBuffer(rows, columns, row, round_up(rows * row, 8))
 
 
 KERNEL = MicroKernel(
