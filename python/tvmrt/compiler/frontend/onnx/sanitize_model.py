@@ -10,7 +10,7 @@ import onnx
 from tvmrt.compiler.frontend.dims import unused_name
 from tvmrt.compiler.operator_key import domain_of
 
-from .tensors import dense, graphs, nodes, replace_nodes, subgraphs
+from .tensors import captured_names, dense, graphs, nodes, replace_nodes, subgraphs
 
 # Exporters write these names for unknown extents; two such dimensions may differ.
 UNNAMED_EXTENTS = ("?", "*", "-1")
@@ -129,58 +129,24 @@ def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:
 
 
 def _names_read(node: onnx.NodeProto) -> set[str]:
-    """Return the names that a node and the graphs in its attributes read from its own graph."""
-    names = set(node.input)
-    for graph in subgraphs(node):
-        names |= _outer_names(graph)
-    return names - {""}
-
-
-def _outer_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names that a nested graph reads and does not define."""
-    read = {info.name for info in graph.output}
-    defined = {info.name for info in graph.input}
-    defined.update(tensor.name for tensor in graph.initializer)
-    for node in graph.node:
-        read |= _names_read(node)
-        defined.update(node.output)
-    return read - defined
-
-
-def _has_repeated_outputs(model: onnx.ModelProto) -> bool:
-    return any(len({info.name for info in g.output}) < len(g.output) for g in graphs(model)) or any(
-        len(set(function.output)) < len(function.output) for function in model.functions
-    )
+    """Return the names that a node and the graphs in its attributes read; those that a nested graph
+    defines are not those of the enclosing graph."""
+    inner = (name for graph in subgraphs(node) for name in captured_names(graph))
+    return {*node.input, *inner} - {""}
 
 
 def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
+    """Let each output of the network have a name; functions and nested graphs may repeat them."""
+    graph, seen = model.graph, set[str]()
     taken = {name for node in nodes(model) for name in (*node.input, *node.output)}
-    for graph in graphs(model):
-        taken.update(info.name for info in (*graph.input, *graph.output))
-        taken.update(tensor.name for tensor in graph.initializer)
-    for function in model.functions:
-        taken.update((*function.input, *function.output))
-
-    numbers: dict[str, int] = {}
-
-    def copy_of(node_list: Sequence[onnx.NodeProto], name: str) -> str:
-        copied = unused_name(name, taken.__contains__, numbers)
-        taken.add(copied)
-        node_list.extend([onnx.helper.make_node("Identity", [name], [copied])])
-        return copied
-
-    for graph in graphs(model):
-        seen: set[str] = set()
-        for info in graph.output:
-            if info.name in seen:
-                info.name = copy_of(graph.node, info.name)
-            seen.add(info.name)
-    for function in model.functions:
-        listed: set[str] = set()
-        for index, name in enumerate(function.output):
-            if name in listed:
-                function.output[index] = copy_of(function.node, name)
-            listed.add(name)
+    taken.update(each.name for each in (*graph.input, *graph.output, *graph.initializer))
+    for info in graph.output:
+        if info.name in seen:
+            copied = unused_name(info.name, taken.__contains__)
+            graph.node.append(onnx.helper.make_node("Identity", [info.name], [copied]))
+            info.name = copied
+            taken.add(copied)
+        seen.add(info.name)
 
 
 _Repair = tuple[Callable[[onnx.ModelProto], bool], Callable[[onnx.ModelProto], None]]
@@ -196,5 +162,8 @@ _REPAIRS: tuple[_Repair, ...] = (
     ),
     (lambda model: any(True for _ in _unnamed_extents(model)), _clear_unnamed_extents),
     (lambda model: not all(map(_is_sorted, _node_lists(model))), _sort_nodes),
-    (_has_repeated_outputs, _copy_repeated_outputs),
+    (
+        lambda model: len({info.name for info in model.graph.output}) < len(model.graph.output),
+        _copy_repeated_outputs,
+    ),
 )
