@@ -94,7 +94,7 @@ CASES = {
         node("SpaceToDepth", ["x"], blocksize=0),
         IMAGE,
         {},
-        "blocksize is 0",
+        "blocksize must be positive",
     ),
     "ConvTranspose of stride 0": (
         node("ConvTranspose", ["x", "w"], strides=[2, 0]),
