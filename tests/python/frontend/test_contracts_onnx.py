@@ -255,7 +255,7 @@ REFUSED = {
     ),
     "one scale for four channels": (
         Sample("BatchNormalization", IMAGE, ones(1), ones(4), ones(4), ones(4)),
-        r"operand scale is float32\[1\], expected any\[C\] = \[4\] \(C = 4 by operand x\)",
+        "dimension mismatch in unification between 1 and 4",
     ),
     "one zero point for four scales": (
         Sample("QuantizeLinear", IMAGE, ones(4), ZERO),
@@ -279,16 +279,19 @@ REFUSED = {
     ),
     "attribute that ONNX has not": (
         Sample("Relu", IMAGE, slope=1),
-        "unknown attribute slope; there are none",
+        "unrecognized attribute: slope for operator Relu",
     ),
     "truth that is neither": (
         Sample("ReduceMax", IMAGE, ints(0), opset=18, keepdims=2),
         "attribute keepdims is 2, expected 0 or 1",
     ),
-    "more inputs than there are": (Sample("Neg", IMAGE, IMAGE), "2 inputs, expected 1: X"),
+    "more inputs than there are": (
+        Sample("Neg", IMAGE, IMAGE),
+        r"input size 2 not in range \[min=1, max=1\]",
+    ),
     "operator that is no more": (
         Sample("Upsample", IMAGE, np.array([1, 1, 2, 2], np.float32)),
-        "opset 17 no longer has this operator",
+        "op registered for Upsample is deprecated in domain_version of 17",
     ),
     "addends of two types": (
         Sample("Add", IMAGE, IMAGE.astype(np.float64)),
@@ -296,7 +299,7 @@ REFUSED = {
     ),
     "half among floats": (
         Sample("Add", IMAGE, IMAGE.astype(np.float16)),
-        r"B has inconsistent type tensor\(float16\)",
+        r"input 1 \(B\) is float16, expected float32 as A",
     ),
 }
 
@@ -350,5 +353,5 @@ def test_row_names_attributes_and_inputs_that_some_opset_has(op):
 
 def test_operators_of_other_domains_have_no_row():
     node = helper.make_node("Conv", ["x"], ["y"], domain="somebody")
-    with checked_import(node, {"somebody": 1}, [], lambda value: None):
+    with checked_import(node, {"somebody": 1}, []):
         pass

@@ -41,26 +41,36 @@ def ints(*values: int) -> np.ndarray:
 
 
 CASES = {
-    "Einsum without equation": (node("Einsum", ["x"]), ROWS, {}, "equation is missing"),
+    "Einsum without equation": (node("Einsum", ["x"]), ROWS, {}, "attribute 'equation' is missing"),
     "If without then": (
         without(node("If", ["c"], then_branch=branch(), else_branch=branch()), "then_branch"),
         ROWS,
         {"c": np.array(True)},
-        "then_branch is missing",
+        "attribute 'then_branch' is missing",
     ),
-    "Loop without body": (node("Loop", ["n", ""]), ROWS, {"n": ints(2)}, "body is missing"),
-    "axis as text": (node("Softmax", ["x"], axis="last"), ROWS, {}, "axis is not of type int"),
+    "Loop without body": (
+        node("Loop", ["n", ""]),
+        ROWS,
+        {"n": ints(2)},
+        "attribute 'body' is missing",
+    ),
+    "axis as text": (
+        node("Softmax", ["x"], axis="last"),
+        ROWS,
+        {},
+        "mismatched attribute type in .*axis",
+    ),
     "axes as fractions": (
         node("ReduceMax", ["x"], axes=[0.5]),
         ROWS,
         {},
-        "axes is not of type ints",
+        "mismatched attribute type in .*axes",
     ),
     "Range without delta": (
         node("Range", ["a", "b", ""]),
         ROWS,
         {"a": np.array(0), "b": np.array(5)},
-        r"input 2 \(delta\) is missing",
+        "input 2 is marked single but has an empty string",
     ),
     "Range without end": (
         node("Range", ["a", "b", "d"]),
@@ -84,7 +94,7 @@ CASES = {
         node("SpaceToDepth", ["x"], blocksize=0),
         IMAGE,
         {},
-        "blocksize is 0",
+        "blocksize must be positive",
     ),
     "ConvTranspose of stride 0": (
         node("ConvTranspose", ["x", "w"], strides=[2, 0]),
@@ -108,7 +118,7 @@ CASES = {
         node("GRU", ["x", "", "r"], hidden_size=1),
         np.zeros((2, 1, 3), np.float32),
         {"r": np.zeros((1, 3, 1), np.float32)},
-        r"input 1 \(W\) is missing",
+        "input 1 is marked single but has an empty string",
     ),
     "LRN of integers": (
         node("LRN", ["x"], size=3),
@@ -159,7 +169,7 @@ def test_output_that_is_left_out_is_refused():
     left_out = helper.make_node("Dropout", ["x"], ["y", ""])
     network = model([left_out], {"x": ROWS}, ["y"])
     network.graph.output[0].name = ""
-    with pytest.raises(ValueError, match="is not produced by any node"):
+    with pytest.raises(ValueError, match="'name' of 'value_info' is required to be non-empty"):
         tvmrt.compile(network)
 
 
@@ -206,7 +216,9 @@ def test_operator_that_came_later_is_refused_with_its_opset():
     network.opset_import[0].version = 7
     network.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
     assert _refused_by_onnxruntime(network)
-    with pytest.raises(ValueError, match=r"bad \(LessOrEqual\): opset 7 .* added in opset 12"):
+    with pytest.raises(
+        ValueError, match="no Op registered for LessOrEqual with domain_version of 7"
+    ):
         tvmrt.compile(network)
 
 
@@ -259,6 +271,7 @@ def test_element_types_that_onnx_does_not_define(place, number):
     network = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     if place == "function":
         network.functions.append(function)
-    with pytest.raises(ValueError, match=rf"{number}\b.* which ONNX does not define") as raised:
+    words = rf"{number}\b.* which ONNX does not define|to UNDEFINED is not allowed"
+    with pytest.raises(ValueError, match=words) as raised:
         tvmrt.compile(network)
     assert not isinstance(raised.value, UnexpectedImportError)

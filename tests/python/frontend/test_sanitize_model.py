@@ -66,18 +66,6 @@ def test_an_output_listed_twice_is_returned_twice(name):
     check(REPEATED[name], {"x": X})
 
 
-def test_a_function_may_list_an_output_twice():
-    model = network(
-        helper.make_node("Fn", ["x"], ["a", "b"], domain="f"), "y = Add a b", outputs=["y"]
-    )
-    model.opset_import.append(helper.make_opsetid("f", 1))
-    opsets = [helper.make_opsetid("", 17)]
-    model.functions.append(
-        helper.make_function("f", "Fn", ["p"], ["q", "q"], [node("q = Neg p")], opsets)
-    )
-    check(model, {"x": X}, network("a = Neg x", "y = Add a a"))
-
-
 CHAIN = ["a = Neg x", "b = Exp a", "c = Add a b", "d = Abs c", "y = Sub d b"]
 
 

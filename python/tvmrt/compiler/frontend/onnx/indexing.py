@@ -15,6 +15,7 @@ from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.sizes import (
     SymInt,
     data_dependent_symbols,
+    extent_text,
     is_unbounded,
     lower_bound,
     sym_min,
@@ -37,34 +38,25 @@ def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) ->
     """
     if not value.dtype.is_int:
         raise ValueError(f"indices must be integers, not {value.dtype}")
+    indices = ctx.extents.get(value) if value.data is None else value.data.astype(object)
+    extents = np.asarray(extent, object)
+    if indices is not None and not data_dependent_symbols(*indices.flat):
+        _require_inside(indices, extents, value.data is None)
     if value.data is None:
-        _check_computed(ctx, value, extent)
         return value if value.dtype.name in ("int32", "int64") else ctx.cast(value, "int64")
-    indices = _normalize_negative(value.data, extent)
-    return (
-        ctx.integer_tensor(indices) if symbols_of(*indices.flat) else ctx.const(indices, np.int64)
-    )
+    return ctx.integer_tensor(np.where(indices < 0, indices + extents, indices))
 
 
-def _normalize_negative(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
-    """Return non-negative indices, possibly extents. Raises ValueError if out of range."""
-    of_each = np.broadcast_to(np.asarray(extent, object), indices.shape)
-    for index, limit in zip(indices.flat, of_each.flat):
-        if not is_at_least(limit, int(index) + 1 if index >= 0 else -int(index)):
-            raise ValueError(f"index {index} is outside an extent of {limit!r}")
-    wrapped = np.where(indices < 0, indices.astype(object) + of_each, indices)
-    return wrapped if symbols_of(*wrapped.flat) else wrapped.astype(np.int64)
-
-
-def _check_computed(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> None:
-    """Record the conditions that indices computed from sizes are in range. Raises ValueError if one
-    is outside at all sizes."""
-    indices = ctx.importer.sizes.extents.get(value)
-    if indices is None or data_dependent_symbols(*indices.flat):
-        return
-    for index, limit in np.broadcast(indices, np.asarray(extent, object)):
-        if not is_at_least(limit - index, 1) and upper_bound(limit - index) < 1:
-            raise ValueError(f"index {index!r} is outside an extent of {limit!r}")
+def _require_inside(indices: np.ndarray, extents: np.ndarray, are_computed: bool) -> None:
+    """Record the conditions that indices are in range. Raises ValueError if one is outside; of
+    those computed from sizes, if it is so at all sizes."""
+    for index, limit in np.broadcast(indices, extents):
+        if are_computed:
+            inside = is_at_least(limit - index, 1) or upper_bound(limit - index) >= 1
+        else:
+            inside = is_at_least(limit, index + 1 if index >= 0 else -index)
+        if not inside:
+            raise ValueError(f"index {extent_text(index)} is outside an extent of {limit!r}")
 
 
 def gather_rows(ctx: NodeContext, table: Value, indices: Value) -> Value:

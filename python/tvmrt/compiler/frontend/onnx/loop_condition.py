@@ -14,14 +14,13 @@ import onnx
 from tvmrt.compiler.frontend.dims import MAX_DIM
 from tvmrt.compiler.frontend.size_propagation import cast_to, leaf
 from tvmrt.compiler.ir import DTYPES, Node, TensorType, Trait, Value
-from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.sizes import Extent, SymInt, as_extent, lower_bound, substitute
 from tvmrt.compiler.ir.value_users import comparison_of
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .structured_loop import StructuredLoop, unrolled_iterations
+from .structured_loop import StructuredLoop
 from .tensors import captured_names, subgraphs
 
 _EXACT = ("int32", "int64", "float32", "float64")  # types in which trip counts are exact
@@ -55,23 +54,29 @@ def _trip_count(loop: StructuredLoop) -> SymInt | None:
     limit, before = loop.trip_count, _distances(loop.ctx, loop.go)
     after = _linear_results(loop, 0, lambda v: _distances(loop.ctx, v))
     if before is None or after is None:
-        return _evaluated_trip_count(loop)
+        return None
     if limit is not None:
         # a shrinking distance is smallest before the last iteration
         last = [each.first + each.step * (0 if each.step >= 0 else limit - 2) for each in after]
         if _starts(before, limit) and all(lower_bound(each) > 0 for each in last):
             return limit
+    shrinking = [each for each in after if each.step < 0]
+    if not shrinking or any(lower_bound(each.first) <= 0 for each in after if each.step >= 0):
+        return None
+    # it ends after the first iteration that makes a distance 0 or less
+    ends = [ceil_div(first, -step) + 1 for first, step in shrinking]
     is_endless = loop.limit is None or (isinstance(limit, int) and limit >= MAX_DIM)
-    if is_endless and len(after) == 1 and after[0].step < 0:
-        # it ends after the first iteration that makes the distance 0 or less
-        ((first, step),) = after
-        trip_count = ceil_div(first, -step) + 1
-        if lower_bound(trip_count) >= 1 and _starts(before, 1):
-            return trip_count
-        # with a trip count of 0, the condition before the loop must be false
-        if step == -1 and lower_bound(trip_count) == 0 and before == [trip_count]:
-            return trip_count
-    return _evaluated_trip_count(loop)
+    is_known = all(isinstance(n, int) for n in ends) and (is_endless or isinstance(limit, int))
+    if is_known and _starts(before, 1):
+        return min(max(min(ends), 1), MAX_DIM if limit is None else max(limit, 0))
+    if len(ends) > 1 or not is_endless:
+        return None
+    (trip_count,) = ends
+    if lower_bound(trip_count) >= 1 and _starts(before, 1):
+        return trip_count
+    # with a trip count of 0, the condition before the loop must be false
+    is_step = shrinking[0].step == -1 and lower_bound(trip_count) == 0
+    return trip_count if is_step and before == [trip_count] else None
 
 
 def _starts(before: Sequence[SymInt], trip_count: SymInt) -> bool:
@@ -228,21 +233,3 @@ def _is_known(ctx: NodeContext, value: object) -> bool:
     if isinstance(value, Value) and value.data is not None:
         return value.data.size <= _MAX_COUNTER_ELEMENTS
     return _number(ctx, value) is not None
-
-
-def _evaluated_trip_count(loop: StructuredLoop) -> int | None:
-    """Return the trip count by evaluation of the part of the body that computes the condition;
-    None if it is unknown."""
-    (part, read), limit = _slice_body(loop, 0), MAX_UNROLLED_ITERATIONS + 1
-    if part is None or (loop.limit is not None and not isinstance(loop.trip_count, int)):
-        return None
-    outer = map(loop.ctx.scope.get, captured_names(part))
-    if any(v is not None and v.data is None for v in (*outer, *(loop.carried[i] for i in read))):
-        return None
-    trip_count = limit if loop.limit is None else max(min(loop.trip_count, limit), 0)
-    with loop.ctx.importer.separate_graph("counting"):
-        try:
-            found = unrolled_iterations(replace(loop, body=part), range(trip_count))
-        except (UnsupportedError, ValueError):
-            return None
-    return len(found.results) if len(found.results) < limit else None

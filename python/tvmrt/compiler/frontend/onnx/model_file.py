@@ -26,7 +26,7 @@ from .external_data import (
     read_without_weights,
     refuse_external_data,
 )
-from .tensors import declared_dims, detach_data, graphs, nodes
+from .tensors import declared_dims, detach_data
 
 OLDEST_OPSET = 1  # older than MIN_OPSET: models are upgraded to MIN_OPSET first
 MIN_OPSET = 7  # the oldest one that the importers read
@@ -182,39 +182,22 @@ def _parse_error_text(reason: str, size: int) -> str:
 
 def check_utf8_names(model: onnx.ModelProto) -> None:
     """Raise ValueError for names that are not valid UTF-8; protobuf returns them as bytes."""
-    for text in _names(model):
+    for text in _texts(model):
         if not isinstance(text, str):
             raise ValueError(
                 f"the model contains the invalid name {text!r}; copy or export it again"
             )
 
 
-def _names(model: onnx.ModelProto) -> Iterator[str | bytes]:
-    for opset in model.opset_import:
-        yield opset.domain
-    for function in model.functions:
-        yield from (function.name, function.domain, *function.input, *function.output)
-        yield from function.attribute
-        yield from (attribute.name for attribute in function.attribute_proto)
-    for graph in graphs(model):
-        yield from _names_of_graph(graph)
-    for node in nodes(model):
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        for attribute in node.attribute:
-            yield from (attribute.name, attribute.ref_attr_name)
-
-
-def _names_of_graph(graph: onnx.GraphProto) -> Iterator[str | bytes]:
-    yield graph.name
-    for tensor in graph.initializer:
-        yield tensor.name
-        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
-    for sparse in graph.sparse_initializer:
-        yield sparse.values.name
-    for info in (*graph.input, *graph.output, *graph.value_info):
-        yield info.name
-        for extent in info.type.tensor_type.shape.dim:
-            yield extent.dim_param
+def _texts(message: Any) -> Iterator[str | bytes]:
+    """Yield the texts of a protobuf message and of those in it, without comments."""
+    for field, value in message.ListFields():
+        is_text = field.type == field.TYPE_STRING and field.name != "doc_string"
+        if is_text:
+            yield from [value] if isinstance(value, (str, bytes)) else value
+        elif field.message_type is not None:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                yield from _texts(inner)
 
 
 def opsets(model: onnx.ModelProto) -> dict[str, int]:

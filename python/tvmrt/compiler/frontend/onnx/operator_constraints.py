@@ -99,51 +99,16 @@ def _have_equal_shapes(scale, zero_point) -> bool:
 _SCALED = Rule("scale broadcasts to the axes of x from axis on", _broadcasts_to, ("scale", "X"))
 
 
-def _zero_point_fits(matrix, point, axis: int) -> bool:
-    """Whether a zero point is one number, or one per row (or column), also per batch element."""
-    if point is None or point.size == 1:
-        return True
-    extent = matrix.shape[axis] if len(matrix.shape) > 1 else 1
-    return are_equal(point.shape[-1 if axis == -1 or len(point.shape) == 1 else -2], extent)
-
-
 _GROUP = "group: int 1.."
 _BY_CHANNEL = "x: any[N C *S], scale: any[C], bias: any[C]"
-
-_COORDINATES = "half_pixel|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize"
-_POLICY = "keep_aspect_ratio_policy: stretch|not_larger|not_smaller"
-
-
-_ABOVE_0 = holds("scales are above 0", lambda scales_data: (scales_data > 0).all())
-
-
-def _resize(coordinates: str, more: str = "") -> Row:
-    return _row(
-        "x: any[*], roi?: any[*], scales?: float32[_], sizes?: int64[_]",
-        f"coordinate_transformation_mode: {coordinates}, mode: nearest|linear|cubic, "
-        f"nearest_mode: round_prefer_floor|round_prefer_ceil|floor|ceil, {more}",
-        _ABOVE_0,
-    )
-
-
-_UPSAMPLE = "mode: nearest|linear"
 
 ROWS: dict[tuple[str, int], Row] = {
     # layout, index and scan operators
     ("Compress", 1): _row("x: any[*], condition: bool[_]"),
-    **dict.fromkeys(
-        (("DepthToSpace", 1), ("SpaceToDepth", 1)),
-        _row("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
-    ),
-    ("OneHot", 1): _row(
-        "indices: any[*], depth: any[*], values: any[2]",
-        "axis: int",
-        holds("depth is above 0", lambda depth_data: (depth_data > 0).all()),
-    ),
+    ("DepthToSpace", 1): _row("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
     ("TensorScatter", 1): _row(
         "cache: any[*], update: any[*], indices?: int64[_]", "mode: linear|circular"
     ),
-    ("Scan", 1): _row(_ANY, "num_scan_inputs: int 1.."),
     ("Celu", 1): _row(
         "x: any[*]", "alpha: float", holds("alpha is not 0", lambda alpha: alpha != 0)
     ),
@@ -174,31 +139,13 @@ ROWS: dict[tuple[str, int], Row] = {
             holds("scale and zero_point have one shape", _have_equal_shapes),
         ),
     ),
-    ("MatMulInteger", 1): _row(
-        "a: any[*], b: any[*], a_zero_point?: any[*], b_zero_point?: any[*]",
-        "",
-        holds(
-            "a_zero_point has one element, or one for each row of a",
-            lambda a, a_zero_point: _zero_point_fits(a, a_zero_point, -2),
-        ),
-        holds(
-            "b_zero_point has one element, or one for each column of b",
-            lambda b, b_zero_point: _zero_point_fits(b, b_zero_point, -1),
-        ),
-    ),
     # convolutions
     ("QLinearConv", 1): _row(
         "x: any[N C *S{1..}], x_scale: any[*], x_zero_point: any[*], w: any[M C/group *K{S}], "
         "w_scale: any[*], w_zero_point: any[*], y_scale: any[*], y_zero_point: any[*], b?: any[M]",
         _GROUP,
     ),
-    ("DeformConv", 1): _row(
-        "x: any[N C *S{1..}], w: any[M C/group *K{S}], offset: any[N _ *O{S}], b?: any[M], "
-        "mask?: any[N _ *O{S}]",
-        f"{_GROUP}, offset_group: int 1..",
-    ),
     # normalisations
-    ("BatchNormalization", 9): _row(f"{_BY_CHANNEL}, mean: any[C], var: any[C]"),
     ("InstanceNormalization", 1): _row(_BY_CHANNEL),
     ("LayerNormalization", 1): _row("x: any[*X], scale: any[*], bias?: any[*]", "", _SCALED),
     ("RMSNormalization", 1): _row("x: any[*X], scale: any[*]", "", _SCALED),
@@ -208,22 +155,11 @@ ROWS: dict[tuple[str, int], Row] = {
         holds("size is odd", lambda size: size % 2 == 1),
         holds("alpha and beta are above 0", lambda alpha, beta: alpha > 0 and beta > 0),
     ),
-    # pools
-    ("GlobalLpPool", 1): _row("x: any[N C *S]", "p: int 1.."),
-    # resizing, sampling, signals and attention
-    ("Resize", 10): _row("x: any[*], scales: float32[_]", _UPSAMPLE, _ABOVE_0),
-    ("Resize", 11): _resize(f"{_COORDINATES}|tf_half_pixel_for_nn"),
-    ("Resize", 18): _resize(_COORDINATES, _POLICY),
-    ("Resize", 19): _resize(f"{_COORDINATES}|half_pixel_symmetric", _POLICY),
-    ("Upsample", 1): _row(
-        "x: any[*]",
-        f"{_UPSAMPLE}, scales: floats",
-        holds("scales are not below 1", lambda scales: all(s >= 1 for s in scales)),
-    ),
-    ("Upsample", 9): _row(
-        "x: any[*], scales: float32[_]",
-        _UPSAMPLE,
-        holds("scales are not below 1", lambda scales_data: (scales_data >= 1).all()),
+    # sampling and attention
+    ("Resize", 11): _row(
+        "x: any[*], roi?: any[*], scales?: float32[_], sizes?: int64[_]",
+        "",
+        holds("scales are above 0", lambda scales_data: (scales_data > 0).all()),
     ),
     ("RoiAlign", 10): _row(_ANY, "mode: avg|max"),
     ("RoiAlign", 16): _row(
@@ -235,13 +171,6 @@ ROWS: dict[tuple[str, int], Row] = {
         "q_num_heads?: int 1.., kv_num_heads?: int 1.., qk_matmul_output_mode: int 0..3, "
         "scale?: float, softcap: float 0..",
         holds("scale is above 0", lambda scale: scale is None or scale > 0),
-    ),
-    ("RotaryEmbedding", 23): _row(
-        "x: any[_ _ *], cos: any[_ _ *], sin: any[_ _ *], positions?: int64[_ _]",
-        "rotary_embedding_dim: int 0.., num_heads?: int 0..",
-        holds(
-            "cos and sin have one shape", lambda cos, sin: are_equal_shapes(cos.shape, sin.shape)
-        ),
     ),
 }
 

@@ -10,7 +10,7 @@ import onnx
 from tvmrt.compiler.frontend.dims import unused_name
 from tvmrt.compiler.operator_key import domain_of
 
-from .tensors import dense, graphs, nodes, replace_nodes, subgraphs
+from .tensors import captured_names, dense, graphs, nodes, replace_nodes, subgraphs
 
 # Exporters write these names for unknown extents; two such dimensions may differ.
 UNNAMED_EXTENTS = ("?", "*", "-1")
@@ -22,7 +22,7 @@ def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     In the copy ONNX's own domain is always "", sparse weights are dense, every node name is unique,
     negative and unnamed extents are cleared, and nodes are sorted topologically. Every output has a
     name of its own: an output that is listed a second time is a copy named after the first with a
-    number appended. A model whose nodes form a cycle keeps their order; ``check_ssa_form`` reports
+    number appended. A model whose nodes form a cycle keeps their order; ``check_structure`` reports
     the cycle. Raises ValueError for contradictory sparse weights.
     """
     repairs = [repair for is_needed, repair in _REPAIRS if is_needed(model)]
@@ -87,26 +87,16 @@ def _clear_unnamed_extents(model: onnx.ModelProto) -> None:
         dim.Clear()
 
 
-def _is_sorted(node_list: Sequence[onnx.NodeProto]) -> bool:
-    pending = {name for node in node_list for name in node.output if name}
-    for node in node_list:
-        if any(name in pending for name in _names_read(node)):
-            return False
-        pending.difference_update(node.output)
-    return True
-
-
 def _sort_nodes(model: onnx.ModelProto) -> None:
     for node_list in _node_lists(model):
-        order = _topological_order(node_list)
-        if order is not None and order != sorted(order):
+        if (order := _topological_order(node_list)) is not None:
             replace_nodes(node_list, [node_list[index] for index in order])
 
 
 def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:
     """Return node indices in topological order, nearest to the order of the file.
 
-    None if the nodes form a cycle.
+    None if the nodes are sorted, or form a cycle.
     """
     producers = {name: i for i, node in enumerate(node_list) for name in node.output if name}
     readers: list[list[int]] = [[] for _ in node_list]
@@ -125,62 +115,29 @@ def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:
             missing_inputs[reader] -= 1
             if not missing_inputs[reader]:
                 heapq.heappush(ready, reader)
-    return order if len(order) == len(node_list) else None
+    is_new = len(order) == len(node_list) and order != sorted(order)
+    return order if is_new else None
 
 
 def _names_read(node: onnx.NodeProto) -> set[str]:
-    """Return the names that a node and the graphs in its attributes read from its own graph."""
-    names = set(node.input)
-    for graph in subgraphs(node):
-        names |= _outer_names(graph)
-    return names - {""}
-
-
-def _outer_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names that a nested graph reads and does not define."""
-    read = {info.name for info in graph.output}
-    defined = {info.name for info in graph.input}
-    defined.update(tensor.name for tensor in graph.initializer)
-    for node in graph.node:
-        read |= _names_read(node)
-        defined.update(node.output)
-    return read - defined
-
-
-def _has_repeated_outputs(model: onnx.ModelProto) -> bool:
-    return any(len({info.name for info in g.output}) < len(g.output) for g in graphs(model)) or any(
-        len(set(function.output)) < len(function.output) for function in model.functions
-    )
+    """Return the names that a node and the graphs in its attributes read; those that a nested graph
+    defines are not those of the enclosing graph."""
+    inner = (name for graph in subgraphs(node) for name in captured_names(graph))
+    return {*node.input, *inner} - {""}
 
 
 def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
+    """Let each output of the network have a name; functions and nested graphs may repeat them."""
+    graph, seen = model.graph, set[str]()
     taken = {name for node in nodes(model) for name in (*node.input, *node.output)}
-    for graph in graphs(model):
-        taken.update(info.name for info in (*graph.input, *graph.output))
-        taken.update(tensor.name for tensor in graph.initializer)
-    for function in model.functions:
-        taken.update((*function.input, *function.output))
-
-    numbers: dict[str, int] = {}
-
-    def copy_of(node_list: Sequence[onnx.NodeProto], name: str) -> str:
-        copied = unused_name(name, taken.__contains__, numbers)
-        taken.add(copied)
-        node_list.extend([onnx.helper.make_node("Identity", [name], [copied])])
-        return copied
-
-    for graph in graphs(model):
-        seen: set[str] = set()
-        for info in graph.output:
-            if info.name in seen:
-                info.name = copy_of(graph.node, info.name)
-            seen.add(info.name)
-    for function in model.functions:
-        listed: set[str] = set()
-        for index, name in enumerate(function.output):
-            if name in listed:
-                function.output[index] = copy_of(function.node, name)
-            listed.add(name)
+    taken.update(each.name for each in (*graph.input, *graph.output, *graph.initializer))
+    for info in graph.output:
+        if info.name in seen:
+            copied = unused_name(info.name, taken.__contains__)
+            graph.node.append(onnx.helper.make_node("Identity", [info.name], [copied]))
+            info.name = copied
+            taken.add(copied)
+        seen.add(info.name)
 
 
 _Repair = tuple[Callable[[onnx.ModelProto], bool], Callable[[onnx.ModelProto], None]]
@@ -195,6 +152,9 @@ _REPAIRS: tuple[_Repair, ...] = (
         _rename_repeated_nodes,
     ),
     (lambda model: any(True for _ in _unnamed_extents(model)), _clear_unnamed_extents),
-    (lambda model: not all(map(_is_sorted, _node_lists(model))), _sort_nodes),
-    (_has_repeated_outputs, _copy_repeated_outputs),
+    (lambda model: any(map(_topological_order, _node_lists(model))), _sort_nodes),
+    (
+        lambda model: len({info.name for info in model.graph.output}) < len(model.graph.output),
+        _copy_repeated_outputs,
+    ),
 )
