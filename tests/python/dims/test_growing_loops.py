@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 from any_size_case import EXECUTORS, assert_close, loaded, results
 from dynamic_networks import FLOAT, INT64, Draft
@@ -156,3 +157,22 @@ def test_loop_carried_value_shrinks(tmp_path):
         inputs = {"c0": np.arange(count * 3, dtype=np.float32).reshape(count, 3)}
         assert_close(results(network, inputs), session.run(None, inputs))
         assert_close(list(tvmrt.load(model)(inputs).values()), session.run(None, inputs))
+
+
+def test_rows_of_found_parts_have_the_open_extent_of_others():
+    """An iteration finds the columns above 0 and all others: as many as the table has."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[M, N] x) => (int64[A, B] y)'
+        "<int64[1] none = {0}, int64[1] one = {1}, int64[1] two = {2}, int64 first = {0},"
+        "float zero = {0}, bool yes = {1}> { s = Shape(x)  m = Gather(s, first)"
+        "n = Slice(s, one, two)  h = Concat<axis = 0>(none, n)"
+        "e = ConstantOfShape<value = int64[1] {0}>(h)"
+        "y = Loop(m, yes, e) <body = b (int64 i, bool go, int64[P, Q] have)"
+        "=> (bool on, int64[R, S] more) { on = Identity(go)  v = Gather(x, i)"
+        "a = Greater(v, zero)  b = Not(a)  k = NonZero(a)  l = NonZero(b)"
+        "j = Concat<axis = 1>(k, l)  more = Concat<axis = 0>(have, j) }> }"
+    )
+    network, session = tvmrt.load(model), runtime.InferenceSession(model.SerializeToString())
+    for shape in ((3, 4), (1, 7), (5, 1), (0, 4), (2, 0)):
+        x = np.random.default_rng(3).integers(-2, 3, shape).astype(np.float32)
+        np.testing.assert_array_equal(network(x), session.run(None, {"x": x})[0])

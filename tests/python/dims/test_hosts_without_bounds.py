@@ -177,6 +177,28 @@ def test_memory_for_pairs_of_found_elements():
         np.testing.assert_array_equal(result, expected)
 
 
+FRAMES = {
+    "rounded towards zero": ("int64[1] by = {384}", "a = Sub(n, first)  q = Div(a, by)"),
+    "rounded in float32": ("float[1] by = {384.3}",
+        "a = Cast<to = 1>(n)  d = Div(a, by)  q = Cast<to = 7>(d)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_pairs_of_the_frames_of_an_open_number_of_samples(name):
+    """A bound of the frames that follows from that of all integers is none."""
+    constant, nodes = FRAMES[name]
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N] x) => (bool[A, B] y)'
+        f"<int64[1] first = {{127}}, bool[1] yes = {{1}}, {constant}> {{ n = Shape(x)  {nodes}"
+        "s = Concat<axis = 0>(q, q)  y = Expand(yes, s) }"
+    )
+    network, session = tvmrt.load(model), runtime.InferenceSession(model.SerializeToString())
+    for size in (1600, 1, 126, 511, 5000):
+        x = np.zeros(size, np.float32)
+        np.testing.assert_array_equal(network(x), session.run(None, {"x": x})[0])
+
+
 @pytest.mark.slow
 def test_products_that_cancel_may_exceed_an_int():
     """The last four columns, whose number is a difference of products of the sizes."""

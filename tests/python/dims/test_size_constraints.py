@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from boards import BOARDS
 from dynamic_networks import Draft
@@ -24,6 +25,7 @@ from test_sizes_in_firmware_graphs import (
 )
 
 import tvmrt
+from tvmrt.compiler.frontend.onnx.import_passes import import_model
 from tvmrt.error import TvmrtWarning
 
 runtime = pytest.importorskip("onnxruntime")
@@ -193,6 +195,32 @@ def test_sizes_that_never_fit_are_refused_when_compiling():
     dims = {"batch": (1, 2), "channels": (1, 2), "height": (5, 20), "width": (5, 20)}
     with pytest.raises(ValueError, match=r"operand w is float32\[4, 3, 5, 5\]"):
         tvmrt.compile(convolution(5, 2), dims=dims)
+
+
+def test_a_condition_that_no_small_size_fits_leaves_others():
+    """Of L without a bound, few sizes are tried together with N, all of them below the window."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N, 1, L] x) => (float[N, 1, F] y,'
+        "float[K] z) <int64[1] most = {299}> { b = Shape<end = 1>(x)  n = Shape<start = 2>(x)"
+        "d = Sub(n, most)  k = Mul(b, d)  z = ConstantOfShape(k)"
+        "y = MaxPool<kernel_shape = [300], strides = [2]>(x) }"
+    )
+    graph = import_model(model, dims=dict.fromkeys("NL", (1, 2**31 - 1)))
+    (symbol,) = graph.inputs[0].shape[2].symbols()
+    assert symbol.low == 300
+
+
+def test_sides_of_a_convolution_divide_its_elements():
+    """A convolution has a side of 1 or more, so a Reshape finds the extent of -1 by it."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N] x) => (float[A, B, C, D] y)'
+        "<int64[4] row = {1, 1, 1, -1}, int64[1] one = {1}, int64[1] last = {-1},"
+        "float[3, 1, 1, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}> { i = NonZero(x)  f = Cast<to = 1>(i)"
+        "r = Reshape(f, row)  p = Conv(r, w)  k = Shape<start = 3>(p)"
+        "s = Concat<axis = 0>(one, last, k, one)  y = Reshape(p, s) }"
+    )
+    graph = import_model(model, dims={"N": (1, 2**31 - 1)})
+    assert graph.outputs[0].shape[:2] == (1, 3)
 
 
 def test_equal_sizes_under_two_names():

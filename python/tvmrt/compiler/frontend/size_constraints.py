@@ -205,7 +205,7 @@ def _sampled(symbols: Collection[Symbol]) -> list[Symbol]:
 
 def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:
     """Return which sizes of each dimension satisfy a condition for any sizes of the others; empty
-    if the dimensions depend on each other."""
+    if the dimensions depend on each other, or no sizes that are tried satisfy it."""
     symbols = sorted(condition.symbols, key=lambda s: s.name)
     sizes = all_sizes(_sampled(symbols), MAX_SIZES)
     if sizes is None:
@@ -213,7 +213,7 @@ def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:
     fit = condition.holds(sizes)
     axes = range(len(symbols))
     alone = [fit.any(axis=tuple(d for d in axes if d != axis)) for axis in axes]
-    if not np.array_equal(fit, reduce(np.logical_and.outer, alone)):
+    if not fit.any() or not np.array_equal(fit, reduce(np.logical_and.outer, alone)):
         return {}
     return dict(zip(symbols, alone))
 

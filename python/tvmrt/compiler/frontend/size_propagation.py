@@ -369,6 +369,7 @@ _RULES: dict[str, Rule] = {
 
 
 MAX_BOUND = 1 << 24  # larger bounds of data-dependent numbers are not used
+MAX_OPEN_BOUND = 1 << 12  # larger bounds follow from INT_MAX if a dimension has no bound
 MAX_EXACT_WEIGHT = 256  # a run computes a longer expression once, as a size of its own
 
 
@@ -400,7 +401,7 @@ def _to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt:
     if extent is not None and (extent.weight <= MAX_EXACT_WEIGHT or not _is_extent(expr)):
         return extent
     low, high = bounds(expr)  # type: ignore[misc]
-    if high > MAX_BOUND and any(s.is_unbounded for s in expr.symbols):
+    if high > MAX_OPEN_BOUND and any(s.is_unbounded for s in expr.symbols):
         high = INT_MAX  # has no bound either: each run checks it
     scalar = emit_expression(ctx, cast_to(expr, "int64"))
     return ctx.data_dependent_extent(scalar, low, high, "size")

@@ -32,7 +32,7 @@ from tvmrt.compiler.ir.sizes import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.sizes.assumptions import primitive_part
+from tvmrt.compiler.ir.sizes.assumptions import known_sign, primitive_part
 
 from .context import NodeContext
 from .dynamic_slice import result_shape
@@ -161,8 +161,8 @@ def _is_zero_with(own: SymInt, n: SymInt) -> bool:
 
 
 def can_be_zero(n: SymInt) -> bool:
-    """Return whether an extent may be 0 in a run."""
-    if not isinstance(n, Extent) or lower_bound(n) > 0:
+    """Return whether an extent may be 0 in a run that passes the checks so far."""
+    if not isinstance(n, Extent) or lower_bound(n) > 0 or known_sign(n - 1) is False:
         return n == 0
     symbols = symbols_of(n)
     sizes = all_sizes(symbols) if len(symbols) == 1 else None

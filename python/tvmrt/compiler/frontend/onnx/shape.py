@@ -341,10 +341,12 @@ def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     _check_parts(ctx, parts)
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
+    in_body = ctx.importer.graph is not ctx.importer.whole
     for d, extents in enumerate(zip(*(p.shape for p in parts))):
-        known = next((n for n in extents if isinstance(n, int)), None)
         found = [any(s.source is not None or s.local for s in symbols_of(n)) for n in extents]
-        if d != axis and known is not None:
+        others = [n for n, f in zip(extents, found) if not f and (in_body or not symbols_of(n))]
+        if d != axis and others:
+            known = min(others, key=lambda n: len(symbols_of(n)))
             pairs = zip(parts, found)
             parts = [dynamic_slice.restrict(ctx, p, d, known) if f else p for p, f in pairs]
     for part in parts:

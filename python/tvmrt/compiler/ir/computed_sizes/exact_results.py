@@ -187,15 +187,12 @@ def _compare(compare: Callable) -> Callable:
 
 
 def _truncated_quotient(a: Any, b: Any) -> SymInt | None:
-    """Return a quotient of integers rounded towards zero; None if a sign depends on the sizes."""
+    """Return a quotient of integers rounded towards zero; None if the divisor may be 0."""
     if bounds(b)[1] < 0:
         a, b = -a, -b
     if bounds(b)[0] <= 0:
         return None
-    low, high = bounds(a)
-    if low >= 0:
-        return a // b
-    return -((-a) // b) if high <= 0 else None
+    return sym_max(a, 0) // b - sym_max(-a, 0) // b
 
 
 def _truncated_mod(a: Any, b: Any) -> SymInt | None:
