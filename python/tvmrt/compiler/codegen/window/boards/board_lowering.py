@@ -58,7 +58,7 @@ class BoardLowering(RowFusable):
         return Scratch(kernel_blocks=(kernel.scratch(layer).bytes, step.weights_in_ram))
 
     def weights_read_often(self, step: Step) -> tuple[int, int] | None:
-        """Return the bytes of weights of which the kernel reads all for each few pixels, and the
+        """Return the bytes of weights that the kernel reads again for each few pixels, and the
         number of pixels; None for other steps."""
         layer = self.board_layer(step) if not step.guard else None
         if layer is None or layer.shape.depthwise or layer.shape.of_run:
