@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 from tvmrt.compiler.frontend.size_propagation import to_extent, track_sizes
 from tvmrt.compiler.ir.computed_sizes.expression import (
-    FLOATS,
     SizeExpr,
-    UndefinedSize,
-    bounds,
     cast_to,
     combine,
-    inexact_error,
     leaf,
-    require_defined,
 )
 from tvmrt.compiler.ir.sizes import SymInt
 
 from .context import NodeContext
 from .legalize_types import propagate_types
-
-MAX_ROOT = 1 << 22  # smaller integers have an integer float32 root only if it is exact
 
 
 def track(ctx: NodeContext, outputs: Sequence[Any], start: int) -> Sequence[Any]:
@@ -35,36 +27,7 @@ def track(ctx: NodeContext, outputs: Sequence[Any], start: int) -> Sequence[Any]
     if not outputs or ctx.node.domain not in ("", "ai.onnx") or has_body:
         return outputs
     propagate_types(ctx.node, ctx.opset, ctx.inputs, outputs)
-    if ctx.op == "Pow":
-        try:
-            _require_exact_power(ctx)
-        except UndefinedSize as problem:
-            ctx.importer.sizes.undefined[outputs[0]] = str(problem)
     return track_sizes(ctx, outputs, start)
-
-
-def _require_exact_power(ctx: NodeContext) -> None:
-    """Raise UndefinedSize for a power of sizes that overflows, or that C libraries round
-    differently. They agree for 1, 2, and for roots of integers below MAX_ROOT, where only exact
-    roots round to an integer."""
-    x, times = (ctx.importer.sizes.elements(ctx.input(i)) for i in range(2))
-    if x is None or times is None:
-        return
-    for base, power in np.broadcast(x, times):
-        if base.dtype not in FLOATS:
-            require_defined(combine("pow_whole", [base, power], base.dtype))
-        elif (
-            power.op
-            or power.value not in (1, 2, 0.5)
-            or (power.value == 0.5 and not _is_near_root(base))
-        ):
-            raise inexact_error("pow", base)
-
-
-def _is_near_root(expr: SizeExpr) -> bool:
-    exact, ends = expr.exact, bounds(expr)
-    is_integer = exact is not None and exact.is_exact and exact.is_whole
-    return is_integer and ends is not None and 0 <= ends[0] and ends[1] < MAX_ROOT
 
 
 def scale_extent(ctx: NodeContext, extent: SymInt, factor: SizeExpr) -> SymInt | None:
