@@ -117,17 +117,27 @@ def kokoro_like() -> Built:
     return Built(DurationSynthesiser(), inputs, lambda m, ids, speed: m(ids, speed + 0.5))
 
 
+class SelfAttention(nn.Module):
+    """Layer of attention with a norm; the script exporter fixes the size of torch's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads, self.out, self.norm = nn.Linear(32, 96), nn.Linear(32, 32), nn.LayerNorm(32)
+
+    def forward(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        parts = self.heads(x).reshape(batch, length, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        found = nn.functional.scaled_dot_product_attention(*parts.unbind())
+        return self.norm(x + self.out(found.transpose(1, 2).reshape(batch, length, width)))
+
+
 class RepeatSynthesiser(nn.Module):
     """Text to spectra as FastSpeech: states are repeated by durations and decoded."""
 
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(50, 32)
-        layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
-        self.encoder, self.decoder = (
-            nn.TransformerEncoder(layer, 1),
-            nn.TransformerEncoder(layer, 1),
-        )
+        self.encoder, self.decoder = SelfAttention(), SelfAttention()
         self.durations = nn.Linear(32, 1)
         self.mel = nn.Linear(32, 20)
 
@@ -135,8 +145,10 @@ class RepeatSynthesiser(nn.Module):
         states = self.encoder(self.words(ids))
         logs = self.durations(states).squeeze(-1)
         counts = (torch.exp(logs) - 1).round().clamp(1, 6).long()
-        expanded = torch.repeat_interleave(states[0], counts[0], dim=0)[None]
-        return self.mel(self.decoder(expanded))
+        expanded = torch.repeat_interleave(states[0], counts[0], dim=0)
+        if torch.compiler.is_exporting():  # the sum of the counts is at least the first of them
+            torch._check(expanded.shape[0] >= 1)
+        return self.mel(self.decoder(expanded[None]))
 
 
 @network(*TOKENS)

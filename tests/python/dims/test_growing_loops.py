@@ -176,3 +176,41 @@ def test_rows_of_found_parts_have_the_open_extent_of_others():
     for shape in ((3, 4), (1, 7), (5, 1), (0, 4), (2, 0)):
         x = np.random.default_rng(3).integers(-2, 3, shape).astype(np.float32)
         np.testing.assert_array_equal(network(x), session.run(None, {"x": x})[0])
+
+
+ROOM = "k = Cast<to = 7>(v)  u = Unsqueeze(k, zero)  z = ConstantOfShape(u)  o = Add(z, one)"
+SUM = f"{ROOM}  d = CumSum(o, axis)  f = ReduceSum<keepdims = 0>(d)"
+FOUND = {
+    "one size": f"{SUM}  t = Add(s, f)",
+    "a size that another one's memory gives": f"{SUM}  g = Cast<to = 7>(f)  h = Unsqueeze(g, zero)"
+        "m = ConstantOfShape(h)  a = Add(m, v)  e = CumSum(a, axis)  p = Concat<axis = 0>(d, e)"
+        "q = ReduceMax<keepdims = 0>(p)  t = Add(s, q)",
+    "in a branch": "b = Greater(v, two)  t = If(b) <"
+        f"then_branch = yes () => (float p) {{ {SUM}  p = Add(s, f) }},"
+        "else_branch = no () => (float r) { r = Sub(s, v) }>",
+    "in a loop of it": f"{ROOM}  d = CumSum(o, axis)  t = Loop(k, on, s) <body = each "
+        "(int64 j, bool go2, float s2) => (bool on2, float t2) { on2 = Identity(go2)"
+        "v2 = Gather(d, j)  k2 = Cast<to = 7>(v2)  u2 = Unsqueeze(k2, zero)"
+        "z2 = ConstantOfShape(u2)  o2 = Add(z2, one)  d2 = CumSum(o2, axis)"
+        "f2 = ReduceSum<keepdims = 0>(d2)  t2 = Add(s2, f2) }>",
+    "a cube": f"{ROOM.replace('Unsqueeze(k, zero)', 'Expand(k, three)')}"
+        "d = CumSum(o, axis)  f = ReduceSum<keepdims = 0>(d)  t = Add(s, f)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_memory_for_sizes_that_each_iteration_finds(name):
+    """The sizes have no bound, so the loop allocates memory when it has found them."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N] x) => (float y)'
+        "<int64[1] zero = {0}, int64[1] three = {3}, int64 axis = {0}, float start = {0},"
+        "float one = {1}, float two = {2}, bool more = {1}> { n = Shape(x)  c = Squeeze(n)"
+        "y = Loop(c, more, start) <body = step (int64 i, bool go, float s) => (bool on, float t) {"
+        f"on = Identity(go)  v = Gather(x, i)  {FOUND[name]} }}> }}"
+    )
+    network, session = tvmrt.load(model), runtime.InferenceSession(model.SerializeToString())
+    for numbers in ((1, 3, 5), (10, 4, 1), (), (7,), (9, 1, 8, 2, 30)):
+        x = np.array(numbers, np.float32)
+        np.testing.assert_allclose(network(x), session.run(None, {"x": x})[0])
+    with pytest.raises(ValueError, match="elements" if name == "a cube" else "size is 3000000000"):
+        network(np.array([3, 1300 if name == "a cube" else 3e9], np.float32))

@@ -8,7 +8,8 @@ from tvmrt.compiler.ir import Graph
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.ir.sizes import Symbol, SymInt, allocation_extent, is_unbounded, symbols_of
+from tvmrt.compiler.ir.sizes import Symbol, SymInt, allocation_extent, symbols_of, upper_bound
+from tvmrt.compiler.ir.sizes.extent import INT_MAX, Extent, is_unbounded
 from tvmrt.compiler.ir.tensor_type import TensorType
 
 from ..c.formatting import byte_size, plus
@@ -24,16 +25,26 @@ from ..lowering_protocols import Nested
 @lowers("loop")
 class LoopLowering(Nested):
     """Loop. Loop-carried values alternate between the result and a second buffer; scan outputs are
-    written to their final place. The body has an arena in the step's scratch memory."""
+    written to their final place. The body has an arena in the step's scratch memory, or the loop
+    allocates it, if iterations find sizes without a bound."""
 
     program: Program
 
     def build_subprograms(self, build: Callable[[Graph], Program]) -> None:
         self.program = build(self.node.attrs["body"])
+        written = {access.buffer for step in self.program.steps for access in step.writes}
+        self.found = {
+            symbol: access
+            for step in self.program.steps
+            for symbol, access in step.data_dependent_dims.items()
+            if access.buffer in written
+        }
+        arena_bytes = self.program.arena_bytes
+        self.allocates = not self.found.keys().isdisjoint(symbols_of(arena_bytes))
         carried = self.node.outputs[: self.node.attrs["carried"]]
         # scratch offsets of the second buffers of loop-carried values
         self.second_buffers: list[SymInt] = []
-        end = round_up(self.program.arena_bytes, ALIGN_BYTES)
+        end = 0 if self.allocates else round_up(arena_bytes, ALIGN_BYTES)
         for value in carried:
             self.second_buffers.append(end)
             end += round_up(_carried_bytes(value.type), ALIGN_BYTES)
@@ -45,7 +56,13 @@ class LoopLowering(Nested):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         functions = [self._print_body_function(f, inner) for inner in self.program.steps]
-        _Printer(self, step, f, functions).print()
+        printer = _Printer(self, step, f, functions)
+        printer.print()
+        if self.allocates:
+            free = f"(void)tvmrt_scratch_free({printer.arena});"
+            failed = f"{{ {free} return -1; }}"
+            f.lines[:] = [line.replace("return -1;", failed) for line in f.lines]
+            f.line(free)
 
     def _print_body_function(self, f: FunctionWriter, inner: Step) -> Function:
         symbol = f.common.symbols.function(inner.name)
@@ -58,6 +75,12 @@ def _carried_bytes(type: TensorType) -> SymInt:
     if not is_unbounded(type.size):
         return max(type.nbytes, 1)
     return type.dtype.nbytes(allocation_extent(type.size))
+
+
+def _as_double(extent: Extent) -> str:
+    """Return an extent as a C expression without integer overflow."""
+    terms = ((f"{k}.0", *(atom.text(False) for atom in atoms)) for atoms, k in extent.terms)
+    return " + ".join(map(" * ".join, terms))
 
 
 class _Printer:
@@ -75,20 +98,22 @@ class _Printer:
         self.number = attrs["round"].c if "round" in attrs else ""
         self.growing_extents: tuple[Growth, ...] = attrs.get("grows", ())
         inside = symbols_of(*(each.after for each in self.growing_extents))
-        self.counts = {
-            symbol: access
-            for step in self.program.steps
-            for symbol, access in step.data_dependent_dims.items()
-            if symbol in inside
-        }
+        inside |= symbols_of(self.program.arena_bytes)
+        self.counts = {s: access for s, access in lowering.found.items() if s in inside}
         self.passed = {p.name for function in functions for p in function.parameters}
         self.passed |= {name for function in functions for name in function.offset_symbols}
         self.pointers: dict[Buffer, str] = {}  # pointers to the body's inputs and outputs
 
     def print(self) -> None:
         f = self.f
-        self.scratch = f.scratch()
-        if not (self.conditional or self.carried or self.program.arena_bytes):
+        self.scratch = self.arena = f.scratch()
+        if self.lowering.allocates:
+            f.include("parallel.h")
+            self.arena = f.fresh("arena")
+            f.line(f"uint8_t *{self.arena} = NULL;")
+            f.line(f"int64_t {self.arena}_bytes = 0;")
+        has_arena = self.program.arena_bytes != 0 and not self.lowering.allocates
+        if not (self.conditional or self.carried or has_arena):
             f.line(f"(void){self.scratch};")
         for each in self.growing_extents:
             f.line(f"int {each.symbol.c} = {each.first};")
@@ -103,6 +128,7 @@ class _Printer:
             self._print_growth(available)
             self._print_pointers()
             for inner, function in zip(self.program.steps, self.functions):
+                self._print_allocation(inner)
                 self._print_call(inner, function)
                 self._print_counts(inner, available)
             self._print_buffer_swap()
@@ -136,7 +162,9 @@ class _Printer:
                 position = self.expression(
                     Parameter(symbol.c, access.buffer, access.at.offset, True)
                 )
-                self.f.line(f"const int {symbol.c} = *({position});")
+                guard = f"{guard_text(inner.guard, self)} ? " if inner.guard is not None else ""
+                value = f"{guard}*({position}){' : 0' if guard else ''}"
+                self.f.line(f"const int {symbol.c} = {value};")
                 self._print_growth(available, {symbol})
 
     def _print_growth(self, available: set[Symbol], new_symbols: Collection[Symbol] = ()) -> None:
@@ -146,7 +174,7 @@ class _Printer:
         available.update(new_symbols)
         for each in self.growing_extents:
             needed = self.counts.keys() & symbols_of(each.after)
-            if not needed <= available or bool(needed) != bool(needed & set(new_symbols)):
+            if not needed <= available or (new_symbols and needed.isdisjoint(new_symbols)):
                 continue
             f.include("op/nonzero.h")
             where = error_location(self.node, f"axis {each.axis} of what it carries")
@@ -226,8 +254,9 @@ class _Printer:
             position = f"({self.upper_bound} - 1 - {self.iteration})"
         return plus(pointer, position if buffer.size == 1 else f"{position} * {buffer.size}")
 
-    def _in_scratch(self, offset: int) -> str:
-        return f"{self.scratch} + {offset}" if offset != 0 else self.scratch
+    def _in_scratch(self, offset: SymInt, memory: str = "") -> str:
+        memory = memory or self.scratch
+        return f"{memory} + {offset}" if offset != 0 else memory
 
     def expression(self, parameter: Parameter) -> str:
         buffer = parameter.buffer
@@ -237,10 +266,35 @@ class _Printer:
             text = self.f.passed_constant(buffer)
         elif buffer.kind == ARENA:
             const = "const " if parameter.const else ""
-            text = f"({const}{buffer.dtype.c} *)(void *)({self._in_scratch(buffer.address)})"
+            start = self._in_scratch(buffer.address, self.arena)
+            text = f"({const}{buffer.dtype.c} *)(void *)({start})"
         else:
             text = self.pointers[buffer]
         return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
+
+    def _print_allocation(self, inner: Step) -> None:
+        """Let the arena that the loop allocates have the memory that a step writes. The addresses
+        are in the order in which sizes are found."""
+        f, arena = self.f, self.arena
+        for buffer in (inner.scratch, *(access.buffer for access in inner.writes)):
+            if not self.lowering.allocates or buffer is None or buffer.kind != ARENA:
+                continue
+            size = allocation_extent(buffer.size)
+            if upper_bound(size) > INT_MAX:
+                f.include("op/nonzero.h")
+                with f.block(f"if ({_as_double(size)} > {INT_MAX})"):
+                    where = error_location(self.node, f"a tensor has over {INT_MAX} elements")
+                    f.line(f'TVMAPISetLastError("ValueError: " {where});')
+                    f.line("return -1;")
+            end = buffer.address + round_up(buffer.dtype.nbytes(size), ALIGN_BYTES)
+            with f.block(f"if ({arena}_bytes < {end})"):
+                f.line(f"const int64_t bytes = {end};")
+                f.line("uint8_t *const larger = (uint8_t *)tvmrt_scratch_alloc(bytes);")
+                f.line("if (larger == NULL) return -1;")
+                f.line(f"if ({arena} != NULL) memcpy(larger, {arena}, (size_t){arena}_bytes);")
+                f.line(f"(void)tvmrt_scratch_free({arena});")
+                f.line(f"{arena} = larger;")
+                f.line(f"{arena}_bytes = bytes;")
 
     def _print_call(self, inner: Step, function: Function) -> None:
         passed = [self.expression(p) for p in function.parameters]

@@ -9,14 +9,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import distinct_axes
-from tvmrt.compiler.ir.sizes import (
-    INT_MAX,
-    SymInt,
-    extent_text,
-    lower_bound,
-    symbols_of,
-    upper_bound,
-)
+from tvmrt.compiler.ir.sizes import INT_MAX, SymInt, lower_bound, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
@@ -140,7 +133,7 @@ def restrict(ctx: NodeContext, x: Value, axis: int, extent: SymInt) -> Value:
     if not symbols_of(missing) or not lower_bound(missing) <= 0 <= upper_bound(missing):
         return x
     number = TensorExpr(ctx, ctx.integer_tensor(np.asarray([n], object)))
-    require(number, [extent], number.value, f"axis {axis}", f"[{extent_text(extent)}]")
+    require(number, [extent], number.value, f"axis {axis}", f"[{extent!r}]")
     if lower_bound(n) == extent:
         return ctx.slice_axis(x, axis, 0, extent)
     shape = [extent if d == axis else m for d, m in enumerate(x.shape)]

@@ -187,12 +187,13 @@ def _compare(compare: Callable) -> Callable:
 
 
 def _truncated_quotient(a: Any, b: Any) -> SymInt | None:
-    """Return a quotient of integers rounded towards zero; None if the divisor may be 0."""
+    """Return a quotient of integers rounded towards zero; None if its sign depends on the sizes."""
     if bounds(b)[1] < 0:
         a, b = -a, -b
     if bounds(b)[0] <= 0:
         return None
-    return sym_max(a, 0) // b - sym_max(-a, 0) // b
+    positive, negative = sym_max(a, 0) // b, sym_max(-a, 0) // b
+    return positive - negative if 0 in (positive, negative) else None
 
 
 def _truncated_mod(a: Any, b: Any) -> SymInt | None:
