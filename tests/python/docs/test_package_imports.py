@@ -164,6 +164,7 @@ CODEGEN = (
     {"facts", "tied_embeddings", "translation_units", "real_time"},
     {"builder", "c_source"},
     {"rematerialize", "row_fusion", "firmware_image", "shared_workspace"},
+    {"weights_in_ram"},
     {"fused_attention"},
     {"depth_first_tiling"},
 )

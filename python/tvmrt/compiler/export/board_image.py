@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.error import CompileError
@@ -26,9 +26,6 @@ from .atomic import replacing, scratch_folder
 from .firmware_build import SERVER, runtime_sources
 from .model_library_format import has_foreign_code
 from .vendors import vendor_code, vendor_includes
-
-if TYPE_CHECKING:
-    from .library import CompiledLibrary
 
 MARK = b"tvmrt-image:"  # before the metadata, in a section that the board does not load
 _LINE = re.compile(r"^(\w+) := (.*)$", re.MULTILINE)
@@ -104,8 +101,8 @@ def object_commands(
     }
 
 
-def write_image(library: CompiledLibrary, path: Path) -> None:
-    """Compile, link and write the image of a network.
+def write_image(library: Any, path: Path) -> None:
+    """Compile, link and write the image of a network, a ``CompiledLibrary``.
 
     Raises
     ------
@@ -137,7 +134,7 @@ def write_image(library: CompiledLibrary, path: Path) -> None:
         _build(library, board, metadata, folder, Path(temporary))
 
 
-def _image_metadata(library: CompiledLibrary, board: Board) -> dict[str, Any]:
+def _image_metadata(library: Any, board: Board) -> dict[str, Any]:
     summary = library.summary
 
     def tensors(rows: Any) -> list[dict[str, Any]]:
@@ -157,9 +154,7 @@ def _image_metadata(library: CompiledLibrary, board: Board) -> dict[str, Any]:
     }
 
 
-def _build(
-    library: CompiledLibrary, board: Board, metadata: dict[str, Any], folder: Path, image: Path
-) -> None:
+def _build(library: Any, board: Board, metadata: dict[str, Any], folder: Path, image: Path) -> None:
     """Call the compiler directly, so that make is not needed."""
     board_folder = Path(find_boards_path())
     vendors = list(dict.fromkeys(library.sources.vendors.values()))

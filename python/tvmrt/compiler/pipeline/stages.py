@@ -104,8 +104,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         if request.runtime == "crt":
             _check_data_dependent_sizes(program, request)
             _check_state(program, request)
-            program = _fuse_rows(program, machine, request, memory_pools)
-            program = _copy_weights(program, request, family, memory_pools)
+            program = _use_memory(program, machine, request, family, memory_pools)
         elif request.row_chains is not False:
             program = tile_depth_first(program, machine, request.row_chains)
         if request.abi == "tvm-ffi":
@@ -229,11 +228,13 @@ def _fuse_rows(
     return row_fusion.choose_plan(program, machine, capacity)
 
 
-def _copy_weights(
-    program: Program, request: Request, family: McuFamily | None, memory_pools: Sequence[MemoryPool]
-) -> Program:
-    """Return the program with copies of weights in RAM where flash is slow, and weights lie there
-    unless the caller places them."""
+def _use_memory(
+    program: Program, machine: Target, request: Request, family: McuFamily | None,
+    memory_pools: Sequence[MemoryPool],
+) -> Program:  # fmt: skip
+    """Return the program with layers that run by rows, and with copies of weights in RAM where
+    flash is slow, unless the caller places the weights."""
+    program = _fuse_rows(program, machine, request, memory_pools)
     in_flash = family is not None and family.reads.wait_states and request.params in (None, "flash")
     placed = request.place or request.record or len(memory_pools) != 1
     if not in_flash or placed or request.executor != "aot" or program.dims():
