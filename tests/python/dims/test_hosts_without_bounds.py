@@ -7,6 +7,8 @@ import onnx.parser
 import pytest
 
 import tvmrt
+from tvmrt.compiler.planner import plan
+from tvmrt.compiler.planner.lifetime import lifetimes
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -197,6 +199,27 @@ def test_pairs_of_the_frames_of_an_open_number_of_samples(name):
     for size in (1600, 1, 126, 511, 5000):
         x = np.zeros(size, np.float32)
         np.testing.assert_array_equal(network(x), session.run(None, {"x": x})[0])
+
+
+def test_sizes_that_a_run_has_found_keep_their_memory(monkeypatch):
+    """Each later phase of a plan reads the sizes of earlier ones."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[N] x) => (float[A] y)'
+        "<int64[1] zero = {0}, float one = {1}, int64 axis = {0}> { s = ReduceSum(x)"
+        "k = Cast<to = 7>(s)  o = ConstantOfShape(k)  a = Add(o, one)  c = CumSum(a, axis)"
+        "t = ReduceSum(c)  l = Cast<to = 7>(t)  p = ConstantOfShape(l)  b = Add(p, one)"
+        "y = CumSum(b, axis) }"
+    )
+    programs, plan_of_runs = [], plan.plan_of_runs
+    monkeypatch.setattr(
+        plan, "plan_of_runs", lambda p, *rest: [plan_of_runs(p, *rest), programs.append(p)][0]
+    )
+    tvmrt.load(model, cache=False)
+    (program,) = [each for each in programs if each.run_plan is not None][:1]
+    live = lifetimes(program)
+    assert len(program.run_plan.found) == 2
+    for size in program.run_plan.found:
+        assert live[size.access.buffer][1] == len(program.steps)
 
 
 @pytest.mark.slow

@@ -31,7 +31,10 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
         live_ranges.update((b, (-1, end)) for b in live_ranges if b in _touched_by_regions(program))
     for buffer in _persistent_buffers(program):
         live_ranges[buffer] = (live_ranges[buffer][0], end)
-    for buffer in (*program.outputs, *(a.buffer for a in program.data_dependent_dims.values())):
+    sizes = list(program.data_dependent_dims.values())
+    if program.has_unbounded_dims():  # each later phase of a run reads the sizes found so far
+        sizes += [a for step in program.steps for a in step.data_dependent_dims.values()]
+    for buffer in (*program.outputs, *(a.buffer for a in sizes)):
         if buffer.kind == ARENA:
             first, _ = live_ranges.get(buffer, (end, end))
             live_ranges[buffer] = (first, end)
