@@ -291,7 +291,7 @@ REFUSED = {
     ),
     "operator that is no more": (
         Sample("Upsample", IMAGE, np.array([1, 1, 2, 2], np.float32)),
-        "op registered for Upsample is deprecated in domain_version of 17",
+        "opset 17 no longer has this operator",
     ),
     "addends of two types": (
         Sample("Add", IMAGE, IMAGE.astype(np.float64)),

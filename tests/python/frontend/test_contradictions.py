@@ -153,7 +153,7 @@ def test_function_that_calls_itself_is_refused():
     body = [helper.make_node("Again", ["a"], ["b"], "inner", domain="own")]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     network.functions.append(helper.make_function("own", "Again", ["a"], ["b"], body, opsets))
-    with pytest.raises(ValueError, match="the function Again calls itself"):
+    with pytest.raises(ValueError, match="functions must not be recursive"):
         tvmrt.compile(network)
 
 
@@ -216,9 +216,7 @@ def test_operator_that_came_later_is_refused_with_its_opset():
     network.opset_import[0].version = 7
     network.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
     assert _refused_by_onnxruntime(network)
-    with pytest.raises(
-        ValueError, match="no Op registered for LessOrEqual with domain_version of 7"
-    ):
+    with pytest.raises(ValueError, match=r"bad \(LessOrEqual\): opset 7 .* added in opset 12"):
         tvmrt.compile(network)
 
 

@@ -19,7 +19,7 @@ from onnx import TensorProto, checker, helper
 from tvmrt.compiler.operator_key import domain_of, operator_name
 
 from .check_node import clean_error_text
-from .operator_schemas import find_schema, known_operators
+from .operator_schemas import find_schema
 from .tensors import nodes, subgraphs
 
 _UNCHECKED_DOMAIN = "tvmrt.unchecked"  # a domain that the onnx package does not know
@@ -74,14 +74,9 @@ def _checkable_copy(model: onnx.ModelProto, opsets: Mapping[str, int]) -> onnx.M
 
 def _is_wrongly_rejected(node: onnx.NodeProto, version: int) -> bool:
     """Return whether the checker rejects an operator that the import reports, if it does not
-    support it: one that no version of ONNX has, or one withdrawn after its first version, which
-    occurs in files that were valid then."""
+    support it: an unknown one, or a deprecated one, which onnxruntime supports."""
     schema = find_schema(node.op_type, version, node.domain)
-    if schema is None:
-        return (domain_of(node.domain), node.op_type) not in known_operators()
-    return schema.deprecated and not find_schema(
-        node.op_type, schema.since_version - 1, node.domain
-    )
+    return node.domain == "" if schema is None else schema.deprecated
 
 
 def _copy_graph(graph: onnx.GraphProto, copy: onnx.GraphProto) -> None:

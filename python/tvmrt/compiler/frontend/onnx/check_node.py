@@ -25,6 +25,7 @@ from .operator_schemas import (
     attribute_value,
     default_attributes,
     find_schema,
+    first_opsets,
     formal_parameter,
     onnx_element_type,
 )
@@ -62,8 +63,14 @@ def checked_import(
     opset = opsets.get(domain_of(node.domain), 1)
     schema = find_schema(node.op_type, opset, node.domain)
     if schema is None:
+        _check_opset(node, opset)
         yield
         return
+    is_withdrawn = schema.deprecated and find_schema(
+        node.op_type, schema.since_version - 1, node.domain
+    )  # an operator withdrawn after its first version occurs in files that were valid then
+    if is_withdrawn:
+        raise ValueError(f"opset {opset} no longer has this operator; convert the model")
     _check_inputs(schema, opset, inputs)
     _check_constraints(node, schema, opset, inputs)
     try:
@@ -74,6 +81,16 @@ def checked_import(
         _check_inference(node, schema, opsets, inputs)
         raise
     _check_inference(node, schema, opsets, inputs)
+
+
+def _check_opset(node: onnx.NodeProto, opset: int) -> None:
+    """Raise ValueError for an operator that is newer than the opset of the network."""
+    first = first_opsets().get((domain_of(node.domain), node.op_type))
+    if first is not None and first > opset:
+        raise ValueError(
+            f"opset {opset} does not have this operator, which was added in opset {first}; "
+            f"convert the model to opset {first} or later"
+        )
 
 
 def _check_inputs(

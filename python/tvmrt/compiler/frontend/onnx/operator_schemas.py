@@ -62,9 +62,13 @@ def formal_type(rules: Sequence, index: int) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def known_operators() -> frozenset[tuple[str, str]]:
-    """Return the operators of all opsets, by domain and name."""
-    return frozenset((each.domain, each.name) for each in defs.get_all_schemas_with_history())
+def first_opsets() -> dict[tuple[str, str], int]:
+    """Return the first opset of each operator of each domain."""
+    result: dict[tuple[str, str], int] = {}
+    for schema in defs.get_all_schemas_with_history():
+        key = (schema.domain, schema.name)
+        result[key] = min(result.get(key, schema.since_version), schema.since_version)
+    return result
 
 
 def declared(shape: Sequence[SymInt]) -> list[int | str]:

@@ -87,16 +87,26 @@ def _clear_unnamed_extents(model: onnx.ModelProto) -> None:
         dim.Clear()
 
 
+def _is_sorted(node_list: Sequence[onnx.NodeProto]) -> bool:
+    pending = {name for node in node_list for name in node.output if name}
+    for node in node_list:
+        if any(name in pending for name in _names_read(node)):
+            return False
+        pending.difference_update(node.output)
+    return True
+
+
 def _sort_nodes(model: onnx.ModelProto) -> None:
     for node_list in _node_lists(model):
-        if (order := _topological_order(node_list)) is not None:
+        order = _topological_order(node_list)
+        if order is not None and order != sorted(order):
             replace_nodes(node_list, [node_list[index] for index in order])
 
 
 def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:
     """Return node indices in topological order, nearest to the order of the file.
 
-    None if the nodes are sorted, or form a cycle.
+    None if the nodes form a cycle.
     """
     producers = {name: i for i, node in enumerate(node_list) for name in node.output if name}
     readers: list[list[int]] = [[] for _ in node_list]
@@ -115,8 +125,7 @@ def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:
             missing_inputs[reader] -= 1
             if not missing_inputs[reader]:
                 heapq.heappush(ready, reader)
-    is_new = len(order) == len(node_list) and order != sorted(order)
-    return order if is_new else None
+    return order if len(order) == len(node_list) else None
 
 
 def _names_read(node: onnx.NodeProto) -> set[str]:
@@ -152,7 +161,7 @@ _REPAIRS: tuple[_Repair, ...] = (
         _rename_repeated_nodes,
     ),
     (lambda model: any(True for _ in _unnamed_extents(model)), _clear_unnamed_extents),
-    (lambda model: any(map(_topological_order, _node_lists(model))), _sort_nodes),
+    (lambda model: not all(map(_is_sorted, _node_lists(model))), _sort_nodes),
     (
         lambda model: len({info.name for info in model.graph.output}) < len(model.graph.output),
         _copy_repeated_outputs,
