@@ -422,7 +422,7 @@ def test_bodies_nested_too_deeply_are_refused_with_a_sentence():
     call = helper.make_node("F0", ["x"], ["y"], domain="own")
     graph = helper.make_graph([call], "main", [info("x")], [info("y")])
     model = helper.make_model(graph, opset_imports=OPSETS, functions=made, ir_version=9)
-    with pytest.raises(ValueError, match="call chain depth exceeds limit"):
+    with pytest.raises(tvmrt.error.UnsupportedError, match="are nested too deeply"):
         tvmrt.compile(model)
 
 
@@ -432,7 +432,7 @@ def test_functions_with_one_key_are_refused():
         [helper.make_node("Body", ["x"], ["y"], domain="own")], "main", [info("x")], [info("y")]
     )
     model = helper.make_model(graph, opset_imports=OPSETS, functions=made, ir_version=9)
-    with pytest.raises(ValueError, match=r"multiple local functions .* 'own::Body'"):
+    with pytest.raises(ValueError, match="two functions are named Body in domain own"):
         tvmrt.compile(model)
 
 

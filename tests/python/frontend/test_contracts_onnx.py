@@ -279,16 +279,13 @@ REFUSED = {
     ),
     "attribute that ONNX has not": (
         Sample("Relu", IMAGE, slope=1),
-        "unrecognized attribute: slope for operator Relu",
+        "unknown attribute slope; there are none",
     ),
     "truth that is neither": (
         Sample("ReduceMax", IMAGE, ints(0), opset=18, keepdims=2),
         "attribute keepdims is 2, expected 0 or 1",
     ),
-    "more inputs than there are": (
-        Sample("Neg", IMAGE, IMAGE),
-        r"input size 2 not in range \[min=1, max=1\]",
-    ),
+    "more inputs than there are": (Sample("Neg", IMAGE, IMAGE), "2 inputs, expected 1: X"),
     "operator that is no more": (
         Sample("Upsample", IMAGE, np.array([1, 1, 2, 2], np.float32)),
         "opset 17 no longer has this operator",
@@ -299,7 +296,7 @@ REFUSED = {
     ),
     "half among floats": (
         Sample("Add", IMAGE, IMAGE.astype(np.float16)),
-        r"input 1 \(B\) is float16, expected float32 as A",
+        r"B has inconsistent type tensor\(float16\)",
     ),
 }
 
@@ -353,5 +350,5 @@ def test_row_names_attributes_and_inputs_that_some_opset_has(op):
 
 def test_operators_of_other_domains_have_no_row():
     node = helper.make_node("Conv", ["x"], ["y"], domain="somebody")
-    with checked_import(node, {"somebody": 1}, []):
+    with checked_import(node, {"somebody": 1}, [], lambda value: None):
         pass

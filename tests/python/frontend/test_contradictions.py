@@ -41,36 +41,26 @@ def ints(*values: int) -> np.ndarray:
 
 
 CASES = {
-    "Einsum without equation": (node("Einsum", ["x"]), ROWS, {}, "attribute 'equation' is missing"),
+    "Einsum without equation": (node("Einsum", ["x"]), ROWS, {}, "equation is missing"),
     "If without then": (
         without(node("If", ["c"], then_branch=branch(), else_branch=branch()), "then_branch"),
         ROWS,
         {"c": np.array(True)},
-        "attribute 'then_branch' is missing",
+        "then_branch is missing",
     ),
-    "Loop without body": (
-        node("Loop", ["n", ""]),
-        ROWS,
-        {"n": ints(2)},
-        "attribute 'body' is missing",
-    ),
-    "axis as text": (
-        node("Softmax", ["x"], axis="last"),
-        ROWS,
-        {},
-        "mismatched attribute type in .*axis",
-    ),
+    "Loop without body": (node("Loop", ["n", ""]), ROWS, {"n": ints(2)}, "body is missing"),
+    "axis as text": (node("Softmax", ["x"], axis="last"), ROWS, {}, "axis is not of type int"),
     "axes as fractions": (
         node("ReduceMax", ["x"], axes=[0.5]),
         ROWS,
         {},
-        "mismatched attribute type in .*axes",
+        "axes is not of type ints",
     ),
     "Range without delta": (
         node("Range", ["a", "b", ""]),
         ROWS,
         {"a": np.array(0), "b": np.array(5)},
-        "input 2 is marked single but has an empty string",
+        r"input 2 \(delta\) is missing",
     ),
     "Range without end": (
         node("Range", ["a", "b", "d"]),
@@ -118,7 +108,7 @@ CASES = {
         node("GRU", ["x", "", "r"], hidden_size=1),
         np.zeros((2, 1, 3), np.float32),
         {"r": np.zeros((1, 3, 1), np.float32)},
-        "input 1 is marked single but has an empty string",
+        r"input 1 \(W\) is missing",
     ),
     "LRN of integers": (
         node("LRN", ["x"], size=3),
@@ -153,7 +143,7 @@ def test_function_that_calls_itself_is_refused():
     body = [helper.make_node("Again", ["a"], ["b"], "inner", domain="own")]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     network.functions.append(helper.make_function("own", "Again", ["a"], ["b"], body, opsets))
-    with pytest.raises(ValueError, match="functions must not be recursive"):
+    with pytest.raises(ValueError, match="the function Again calls itself"):
         tvmrt.compile(network)
 
 
@@ -169,7 +159,7 @@ def test_output_that_is_left_out_is_refused():
     left_out = helper.make_node("Dropout", ["x"], ["y", ""])
     network = model([left_out], {"x": ROWS}, ["y"])
     network.graph.output[0].name = ""
-    with pytest.raises(ValueError, match="'name' of 'value_info' is required to be non-empty"):
+    with pytest.raises(ValueError, match="is not produced by any node"):
         tvmrt.compile(network)
 
 
@@ -269,7 +259,6 @@ def test_element_types_that_onnx_does_not_define(place, number):
     network = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     if place == "function":
         network.functions.append(function)
-    words = rf"{number}\b.* which ONNX does not define|to UNDEFINED is not allowed"
-    with pytest.raises(ValueError, match=words) as raised:
+    with pytest.raises(ValueError, match=rf"{number}\b.* which ONNX does not define") as raised:
         tvmrt.compile(network)
     assert not isinstance(raised.value, UnexpectedImportError)

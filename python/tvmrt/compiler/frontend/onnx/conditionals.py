@@ -115,6 +115,7 @@ def leave_out(
     ctx: NodeContext, found: Alternatives, taken: bool, problem: str, text: str = ""
 ) -> None:
     """Warn that a side is invalid, and end runs that take it with the error ``text``."""
+    ctx.importer.problems.is_partial = True
     warn(
         f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at the shapes that "
         f"the network is compiled for, so a run that takes it fails; {problem}"

@@ -20,13 +20,13 @@ from tvmrt.compiler.ir.sizes.assumptions import collect_assumptions
 from tvmrt.error import UnsupportedError
 
 from . import fixed_values
-from .check_model import check_structure
+from .check_model import check_ssa_form
 from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .import_state import ImportRequest
 from .importer import GraphImporter
 from .inputs import make_given_inputs, name_symbolic_axes
-from .model_file import load_lazily, opsets
+from .model_file import load_lazily
 from .sanitize_model import sanitize_model
 from .version_converter import upgrade_opset
 
@@ -87,6 +87,12 @@ def flatten_sequences(request: ImportRequest) -> ImportRequest:
     return replace(request, model=model, bundles=bundles)
 
 
+def check_ssa(request: ImportRequest) -> ImportRequest:
+    """Check that each tensor has one producer, which precedes its readers."""
+    check_ssa_form(request.model)
+    return request
+
+
 def name_dimensions(request: ImportRequest) -> ImportRequest:
     """Assign the given shapes to the tensors of each input, and name dynamic axes without one."""
     shapes = shapes_by_tensor(request.shapes, request.bundles)
@@ -98,13 +104,7 @@ def convert_version(request: ImportRequest) -> ImportRequest:
     return replace(request, model=upgrade_opset(request.model))
 
 
-def check(request: ImportRequest) -> ImportRequest:
-    """Check the structure of the model. Raises ValueError."""
-    check_structure(request.model, opsets(request.model), request.operators)
-    return request
-
-
-PASSES = (sanitize, flatten_sequences, name_dimensions, convert_version, check)
+PASSES = (sanitize, flatten_sequences, check_ssa, name_dimensions, convert_version)
 
 
 def import_at_valid_sizes(request: ImportRequest) -> Graph:

@@ -99,12 +99,13 @@ class Problems:
     """Problems of an import: nodes that cannot be compiled, with reasons.
 
     ``texts``: errors of unsupported nodes; ``about_sizes``: the texts of errors that other sizes
-    may avoid.
+    may avoid. ``is_partial``: whether a branch was left out because it is invalid at these extents.
     """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.about_sizes: set[str] = set()
+        self.is_partial = False
 
     def add(self, text: str, about_sizes: bool = False) -> None:
         """Record the error of an unsupported node."""
@@ -131,7 +132,7 @@ class Checkpoint:
         assumed = current_assumptions().conditions
         self._lists: list[list] = [state.graph.nodes, state.problems.texts, assumed]
         self._counts = [len(each) for each in self._lists]
-        self._unchecked = state.unchecked
+        self._was_partial, self._unchecked = state.problems.is_partial, state.unchecked
         self._known = [len(names) for names in state.dims.names]
 
     @property
@@ -141,7 +142,7 @@ class Checkpoint:
     def undo(self) -> None:
         """Drop the nodes, errors, sizes and conditions since then. Sizes get the same names again,
         since the conditions of the next import have these names."""
-        self._state.unchecked = self._unchecked
+        self._problems.is_partial, self._state.unchecked = self._was_partial, self._unchecked
         for names, count in zip(self._state.dims.names, self._known):
             for name in list(names)[count:]:
                 del names[name]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from tvmrt import plugin
 from tvmrt.compiler.frontend.size_constraints import emit_size_checks
@@ -21,7 +20,7 @@ from tvmrt.error import UnexpectedImportError, UnsupportedError, UnsupportedSize
 from tvmrt.option_syntax import option
 
 from . import alternatives, computed_sizes, fixed_values, sequences, string_tensors
-from .check_model import check_structure, name_of
+from .check_model import check_complete_model, name_of
 from .check_node import checked_import
 from .context import NodeContext
 from .custom_operators import custom_importer
@@ -32,7 +31,7 @@ from .inputs import check_default, element_name
 from .legalize_types import (
     HALF,
     legalize_types,
-    onnx_dtype,
+    packed_type,
     propagate_types,
     restore_type,
     stored_type,
@@ -49,7 +48,7 @@ class GraphImporter(ImportState):
 
     def run(self) -> Graph | None:
         """Return the graph; None if there are unsupported nodes, which ``problems`` lists."""
-        proto = self.request.model.graph
+        request, proto = self.request, self.request.model.graph
         if not proto.output:
             raise ValueError("the graph has no outputs, so it computes nothing; export it again")
         scope: dict[str, Value | None] = {}
@@ -71,6 +70,13 @@ class GraphImporter(ImportState):
             self._add_output(info, scope[info.name])
             if scope[info.name].type.labels:
                 self.graph.labels[info.name] = list(scope[info.name].type.labels)
+        check_complete_model(
+            request.model,
+            self.declarations.inputs,
+            self.functions.opsets,
+            self._is_custom,
+            self.problems.is_partial,
+        )
         return self.graph
 
     def _check_known_sizes(self) -> None:
@@ -110,8 +116,8 @@ class GraphImporter(ImportState):
                 "export the model again"
             )
         name = element_name(code) if code else stored_type(value) or value.dtype.name
-        dtype = onnx_dtype(value)
-        if name not in HALF and name != dtype.name:
+        dtype = packed_type(value) or value.dtype.name
+        if name not in HALF and name != dtype:
             raise ValueError(
                 f"output {info.name} is declared {name}, its elements are {dtype}; "
                 "export the model again"
@@ -227,10 +233,6 @@ class GraphImporter(ImportState):
 
         Raises the same errors as the import of a model with this node.
         """
-        if record is None:
-            given = [helper.make_empty_tensor_value_info(key) for key in node.input if key]
-            alone = helper.make_model(helper.make_graph([node], "graph", given, []))
-            check_structure(alone, self.functions.opsets, self.request.operators)
         outputs = self._import_node(self._context(node, node.name, list(inputs), {}), record)
         self.problems.raise_error()
         return outputs
@@ -298,7 +300,13 @@ class GraphImporter(ImportState):
             operator_name(node), inputs
         )
         checked = record is None and not has_strings_or_sequences and not self._is_custom(node)
-        gate = checked_import(node, self.functions.opsets, inputs) if checked else nullcontext()
+        # half precision is checked as float32, except where its bits are read
+        wide_type = stored_type if operator_name(node) == "BitCast" else packed_type
+        gate = (
+            checked_import(node, self.functions.opsets, inputs, wide_type)
+            if checked
+            else nullcontext()
+        )
         with gate:
             outputs = self._import_by_rule(context, record)
             if checked and outputs is not None:

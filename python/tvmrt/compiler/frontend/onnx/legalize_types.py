@@ -17,16 +17,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tvmrt.compiler.ir import DTYPES, HANDLE, STRING, Builder, DType, SourceType, Value, constant
+from tvmrt.compiler.ir import DTYPES, HANDLE, STRING, Builder, SourceType, Value, constant
 from tvmrt.compiler.ir.low_bit_types import WIDER
 
-from .operator_schemas import (
-    declared,
-    find_schema,
-    formal_parameter,
-    formal_type,
-    onnx_element_type,
-)
+from .operator_schemas import find_schema, formal_parameter, formal_type
 from .sequence_values import tensors_of
 
 HALF = ("float16", "bfloat16")
@@ -78,22 +72,15 @@ def round_to_half(builder: Builder, value: Value, kind: str) -> Value:
     return builder.emit("cast", [builder.emit("cast", [value], to=kind)], to="float32")
 
 
+def packed_type(value: Value) -> str | None:
+    """Return the packed ONNX type of a tensor that is wider in the graph; else None."""
+    return None if value.type.element in HALF else stored_type(value)
+
+
 def stored_type(value: Value) -> str | None:
     """Return the half-precision or packed ONNX type of a tensor that is wider in the graph; else
     None."""
     return value.type.element if value.type.source and value.type.element in STORAGE_TYPES else None
-
-
-def onnx_dtype(value: Value) -> DType:
-    """Return the element type that a tensor has in ONNX."""
-    kind = stored_type(value)
-    return DTYPES[kind] if kind else value.dtype
-
-
-def type_proto(value: Value) -> onnx.TypeProto:
-    """Return the type that a tensor has in ONNX."""
-    element = onnx_element_type(onnx_dtype(value))
-    return onnx.helper.make_tensor_type_proto(element, declared(value.shape))
 
 
 def propagate_types(

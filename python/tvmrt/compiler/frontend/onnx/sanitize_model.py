@@ -22,7 +22,7 @@ def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     In the copy ONNX's own domain is always "", sparse weights are dense, every node name is unique,
     negative and unnamed extents are cleared, and nodes are sorted topologically. Every output has a
     name of its own: an output that is listed a second time is a copy named after the first with a
-    number appended. A model whose nodes form a cycle keeps their order; ``check_structure`` reports
+    number appended. A model whose nodes form a cycle keeps their order; ``check_ssa_form`` reports
     the cycle. Raises ValueError for contradictory sparse weights.
     """
     repairs = [repair for is_needed, repair in _REPAIRS if is_needed(model)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import onnx
+from onnx import helper
 
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir import DTYPES, Value
 
 from .context import NodeContext
-from .legalize_types import type_proto
+from .legalize_types import stored_type
 from .model_functions import expand_call
-from .operator_schemas import find_schema
+from .operator_schemas import declared, find_schema, onnx_element_type
 from .registry import onnx_op
 
 
@@ -47,9 +48,17 @@ def _function_of(
         opset = max(n for n in schema.function_opset_versions if n <= ctx.opset)
         return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(opset))
     opsets = schema.context_dependent_function_opset_versions
-    types = [(type_proto(v) if v else onnx.TypeProto()).SerializeToString() for v in ctx.inputs]
+    types = [_type_of(value).SerializeToString() for value in ctx.inputs]
     return onnx.FunctionProto.FromString(
         schema.get_context_dependent_function_with_opset_version(
             max(n for n in opsets if n <= ctx.opset), node.SerializeToString(), types
         )
     )
+
+
+def _type_of(value: Value | None) -> onnx.TypeProto:
+    if value is None:
+        return onnx.TypeProto()
+    kind = stored_type(value)
+    element = onnx_element_type(DTYPES[kind] if kind else value.dtype)
+    return helper.make_tensor_type_proto(element, declared(value.shape))
