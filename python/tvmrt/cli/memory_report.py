@@ -193,9 +193,11 @@ def _plan_pairs(module: Mapping[str, Any]) -> dict[str, str]:
     complete = limited or any(plan.get("surplus_macs") for plan in plans)
     used = "used" if complete else "default"
     smallest = "smallest" if complete else "smallest without repeated work"
+    costs = [plan["instructions"] - plan.get("saved_instructions", 0) for plan in plans]
     pairs: dict[str, str] = {}
     for i, plan in enumerate(plans):
-        roles = {used: plan.get("used"), "fastest": i == 0, smallest: i == len(plans) - 1}
+        fastest = i == costs.index(min(costs))
+        roles = {used: plan.get("used"), "fastest": fastest, smallest: i == len(plans) - 1}
         names = [name for name, applies in roles.items() if applies]
         if names:
             key = names[0].split()[0]
@@ -248,15 +250,21 @@ def _plan_table(plans: Sequence[Mapping[str, Any]]) -> Table:
         "RAM",
         "instructions more",
         "multiply-adds twice",
+        "copied weights",
         "layers computed by rows",
     )
     rows = []
     for plan in plans:
         counts = plan.get("patches") or [1] * len(plan["chains"])
         chains = [_chain_text(*chain, count) for chain, count in zip(plan["chains"], counts)]
-        numbers = plan["ram_bytes"], plan["instructions"], plan.get("surplus_macs", 0)
+        numbers = (
+            plan["ram_bytes"],
+            plan["instructions"],
+            plan.get("surplus_macs", 0),
+            plan.get("weights_in_ram", 0),
+        )
         rows.append((*numbers, ", ".join(chains) or "-"))
-    return Table(columns, rows, columns[3:])
+    return Table(columns, rows, columns[4:])
 
 
 def _chain_text(first: str, last: str, patches: int) -> str:

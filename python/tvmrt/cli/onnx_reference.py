@@ -121,20 +121,21 @@ def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -
     """Return a copy of the model with every tensor that a node computes as an output.
 
     ``untyped`` also includes tensors without an inferred type, such as results of custom operators
-    and all tensors computed from them. In models with operators of onnxruntime, such tensors are
+    and all tensors computed from them. In models with operators of other domains, such tensors are
     included if a node reads them, since few runtimes provide the other outputs of these operators.
     """
     import onnx
     from onnx import helper
 
     from tvmrt.cli.split_evaluation import names_read
+    from tvmrt.compiler.operator_key import domain_of
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     inferred = onnx.shape_inference.infer_shapes(copy).graph
     known = {value.name: value for value in [*inferred.value_info, *inferred.output]}
     present = {value.name for value in copy.graph.output}
-    theirs = any(node.domain == "com.microsoft" for node in copy.graph.node)
+    theirs = any(domain_of(node.domain) for node in copy.graph.node)
     read = names_read(copy.graph.node) if theirs else set()
     for node in copy.graph.node:
         for name in node.output:

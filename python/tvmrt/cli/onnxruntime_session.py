@@ -67,7 +67,9 @@ def without_fixed_extents(
         info
         for info in model.graph.input
         if info.name in inputs and info.name not in weights
-        for dim, extent in zip(info.type.tensor_type.shape.dim, inputs[info.name].shape)
+        for dim, extent in zip(
+            info.type.tensor_type.shape.dim, getattr(inputs[info.name], "shape", ())
+        )
         if dim.HasField("dim_value") and dim.dim_value != extent
     ]
     if not fixed:

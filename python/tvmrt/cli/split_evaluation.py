@@ -29,10 +29,10 @@ def run_with_reference(
 
     ``runtime(model, inputs)`` returns the outputs of a model by name, and raises ValueError if it
     lacks a kernel or refuses the values. ``chosen``: nodes for the evaluator, with the reason, by
-    index in ``model.graph.node``; nodes that the runtime cannot run are added. ``operators``: see
-    :func:`evaluate`. Raises ValueError if the network cannot be split, for example because a
-    sequence of unknown type connects two parts, and the runtime's error if the evaluator cannot run
-    such a node either.
+    index in ``model.graph.node``; nodes that the runtime cannot run are added, and those that the
+    evaluator cannot run removed. ``operators``: see :func:`evaluate`. Raises ValueError if the
+    network cannot be split, for example because a sequence of unknown type connects two parts, and
+    the error of the runtime or of the evaluator if neither can run a node.
     """
     import onnx
     from onnx import numpy_helper
@@ -85,20 +85,31 @@ class _SplitRun:
         except ValueError as problem:
             refusal = problem
         if len(places) > 1:
-            after = self.required
-            for number, place in enumerate(places):
-                later = places[number + 1 :]
-                self.required = after | names_read(self.model.graph.node[i] for i in later)
-                self._by_runtime([place])
+            self._one_by_one(places, self._by_runtime)
             return
         try:
-            self._by_evaluator(places)
+            self.values.update(evaluate(*self._part(places), self.operators))
         except ValueError:
             raise refusal from None
         self.chosen[places[0]] = NO_RESULT
 
     def _by_evaluator(self, places: Sequence[int]) -> None:
-        self.values.update(evaluate(*self._part(places), self.operators))
+        """Run nodes by the evaluator; those that it cannot run by the runtime."""
+        try:
+            self.values.update(evaluate(*self._part(places), self.operators))
+        except ValueError:
+            if len(places) > 1:
+                self._one_by_one(places, self._by_evaluator)
+                return
+            del self.chosen[places[0]]
+            self._by_runtime(places)
+
+    def _one_by_one(self, places: Sequence[int], run: Callable[[Sequence[int]], None]) -> None:
+        after = self.required
+        for number, place in enumerate(places):
+            later = places[number + 1 :]
+            self.required = after | names_read(self.model.graph.node[i] for i in later)
+            run([place])
 
     def _part(self, places: Sequence[int]) -> tuple[onnx.ModelProto, Values]:
         """Return some nodes as a model whose inputs are known values, and these values."""

@@ -144,7 +144,7 @@ def _check_outputs(
     steps = onnx_reference.dequantize_scales(model)
     for trial, actual in zip(tried, runs):
         compare = partial(
-            _compare, _part("outputs", trial), model, actual, rounded=rounded, steps=steps
+            _compare_outputs, _part("outputs", trial), model, actual, rounded=rounded, steps=steps
         )
         found, judge = verify_differences.compare_outputs(
             model, trial.inputs, choices["operators"], known, compare, chosen
@@ -232,6 +232,23 @@ def _compare(
         rows.append(
             TensorComparison(part, name, maker, str(value.dtype), tuple(value.shape), verdict)
         )
+    return rows
+
+
+def _compare_outputs(
+    part: str,
+    model: onnx.ModelProto,
+    actual: Mapping[str, np.ndarray],
+    right: Mapping[str, onnx_reference.Expected],
+    **tolerances: Mapping[str, float],
+) -> list[TensorComparison]:
+    """Compare outputs; elements of sequences that the reference does not have are wrong."""
+    rows = _compare(part, model, actual, right, **tolerances)
+    verdict = tolerance.Verdict(float("inf"), 0.0, float("inf"), "not in the reference")
+    for name in actual.keys() - right.keys() if right else ():
+        if name.endswith("]"):
+            dtype, shape = str(actual[name].dtype), tuple(actual[name].shape)
+            rows.append(TensorComparison(part, name, "", dtype, shape, verdict))
     return rows
 
 

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tvmrt.cli import app, main
+from tvmrt.cli import app, main, sequence_io, session
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 
 pytest.importorskip("onnxruntime")
@@ -214,3 +214,57 @@ def test_random_results_are_not_compared(tmp_path, capsys):
     assert notes["every node", "r"] == "not compared: random numbers"
     assert notes["outputs", "y"] == "not compared: random numbers"
     assert not notes["every node", "a"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--outputs-only"]])
+def test_a_second_reference_beside_nodes_that_it_cannot_run(options, tmp_path, capsys):
+    nodes = [
+        helper.make_node("FastGelu", ["x"], ["g"], domain="com.microsoft"),
+        cast("g", "INT8", "q"), cast("q", "FLOAT", "y"),
+    ]  # fmt: skip
+    x = np.float32([300, -7, 1e10, 0.5])
+    np.savez(tmp_path / "in.npz", x=x)
+    model = network(nodes, [("x", "FLOAT", [4])], [("y", "FLOAT", None)], opset=20)
+    done = verify(model, tmp_path, capsys, "--inputs", str(tmp_path / "in.npz"), *options)
+    assert done.code == app.DONE and "since onnxruntime differs there" in done.judge
+
+
+def change_results(monkeypatch, change) -> None:
+    """Let compiled networks return what ``change`` makes of their results."""
+    plain = session.Session.run
+    monkeypatch.setattr(session.Session, "run", lambda *args: change(dict(plain(*args))))
+
+
+@pytest.mark.slow
+def test_an_element_that_the_reference_lacks_is_wrong(tmp_path, capsys, monkeypatch):
+    plain = sequence_io.joined_sequences
+
+    def longer(tensors, bundles):
+        found = plain(tensors, bundles)
+        return {**found, "s[3]": found["s[0]"]} if "s[0]" in found else found
+
+    monkeypatch.setattr(sequence_io, "joined_sequences", longer)
+    model = network([helper.make_node("SplitToSequence", ["x"], ["s"], axis=0)],
+                    [("x", "FLOAT", [3, 2])], [])  # fmt: skip
+    sequence = helper.make_sequence_type_proto(
+        helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    )
+    model.graph.output.append(helper.make_value_info("s", sequence))
+    done = verify(model, tmp_path, capsys)
+    assert done.code == app.WRONG_RESULT
+    assert not done.tensors["outputs", "s[3]"]["right"]
+
+
+@pytest.mark.slow
+def test_a_wrong_operand_that_both_references_refuse_is_named(tmp_path, capsys, monkeypatch):
+    nodes = [
+        helper.make_node("Abs", ["i"], ["a"]),
+        helper.make_node("Gather", ["x", "a"], ["y"]),
+    ]
+    np.savez(tmp_path / "in.npz", x=np.ones(4, np.float32), i=np.int64([1, -2]))
+    model = network(nodes, [("x", "FLOAT", [4]), ("i", "INT64", [2])], [("y", "FLOAT", [2])])
+    change_results(monkeypatch, lambda found: {n: a + 99 * (n == "a") for n, a in found.items()})
+    done = verify(model, tmp_path, capsys, "--inputs", str(tmp_path / "in.npz"))
+    assert done.code == app.WRONG_RESULT
+    assert not done.tensors["every node", "a"]["right"]

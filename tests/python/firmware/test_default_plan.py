@@ -125,3 +125,22 @@ def test_tables_of_8_bit_functions_run_by_rows():
     library = compile_within(model, plans[-1].ram_bytes)
     assert names and library.summary.arena_bytes == plans[-1].ram_bytes
     assert any("tvmrt_table_i8" in text for text in library.sources.files.values())
+
+
+def test_a_pool_between_two_plans_takes_the_smaller_one():
+    """The default stays with the fastest plan where the smaller one saves less than a tenth; a pool
+    of fewer bytes has no choice."""
+    net = Network(3)
+    net.conv(16, 3, pads=[1] * 4)
+    before = net.last, net.shift
+    net.conv(16, 3, pads=[1] * 4)
+    net.conv(16, 3, pads=[1] * 4)
+    net.add(*before)
+    net.block(32, 2)
+    net.block(64, 2)
+    model = net.model([1, 3, 16, 16], TensorProto.INT8)
+    fastest, smaller = (p.ram_bytes for p in compile_within(model, HUGE).summary.row_plans[:2])
+    assert 0.9 * fastest < smaller < fastest
+    assert compile_within(model, None).summary.arena_bytes == fastest
+    found = compile_within(model, None, pools={"sram": fastest - 1}).summary
+    assert found.pools[0].used_bytes == smaller

@@ -115,3 +115,20 @@ def test_a_limit_between_the_plans_takes_the_copies_that_fit():
     limited = compiled(ram=plans[0].ram_bytes - 1)
     assert limited.summary.arena_bytes < plans[0].ram_bytes
     assert copies(limited) < copies(compiled())
+
+
+def test_plans_are_listed_by_memory_and_the_fastest_is_named(tmp_path):
+    """Three layers that run by rows: the plan of whole layers is larger and faster."""
+    net = Network(3)
+    for channels in (24, 24, 24):
+        net.conv(channels, 3, pads=[1] * 4)
+    library = compiled(model=net.model([1, 3, 24, 24], TensorProto.INT8))
+    plans = library.summary.row_plans
+    sizes = [plan.ram_bytes for plan in plans]
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
+    cheapest = min(plans, key=lambda plan: plan.instructions - plan.saved_instructions)
+    library.export(tmp_path / "net.tar")
+    with tarfile.open(tmp_path / "net.tar") as archive:
+        printed = memory_report.memory_pairs(json.load(archive.extractfile("./metadata.json")))
+    (fastest,) = (text for key, text in printed.items() if "fastest" in f"{key} {text}")
+    assert fastest.startswith(f"{cheapest.ram_bytes:,} B")

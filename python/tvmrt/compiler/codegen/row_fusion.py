@@ -421,7 +421,9 @@ def choose_plan(program: Program, target: Target, capacity: int | None) -> Progr
         plans = find_plans(program, target)
         chosen = next((each for each in plans if each[0].ram_bytes <= capacity), plans[-1])
         return _with_plans(chosen, [plan for plan, _ in plans], total)
-    if chosen[0].ram_bytes > fastest[0].ram_bytes * MAX_MEMORY:
+    if chosen[0].ram_bytes > fastest[0].ram_bytes * MAX_MEMORY and (
+        capacity is None or fastest[0].ram_bytes <= capacity
+    ):
         chosen = fastest
     smallest = min(chosen, candidates[choices[-1]], key=lambda each: each[0].ram_bytes)
     plans = list(dict.fromkeys(each[0] for each in (fastest, chosen, smallest)))

@@ -55,10 +55,12 @@ def with_weights_in_ram(
     other = estimated_instructions(program) * CYCLES_OF_AN_INSTRUCTION
     plans = []
     for limit in dict.fromkeys((most, usual)):
-        copied = _copy(program, copies, _smallest_near_best(copies, before, limit, other))
+        _copy(program, copies, _smallest_near_best(copies, before, limit, other))
         if program.arena_bytes > limit:  # gaps between tensors
-            copied = _copy(program, copies, 0)
-        plans.append((program.arena_bytes, copied))
+            _copy(program, copies, 0)
+        done = [each for each in copies if each.step.weights_in_ram]
+        saved = sum(each.waiting - each.rest for each in done) / CYCLES_OF_AN_INSTRUCTION
+        plans.append((program.arena_bytes, sum(each.nbytes for each in done), int(saved)))
     program.row_plans = _with_copies(program.row_plans, before, plans)
     return program
 
@@ -90,31 +92,31 @@ def _smallest_near_best(copies: Sequence[_Copy], before: int, limit: int, other:
     return next((n for n in sizes if cycles(n) <= TOLERANCE * cycles(limit)), 0)
 
 
-def _copy(program: Program, copies: Sequence[_Copy], nbytes: int) -> int:
-    """Plan the program with the copies that an arena of ``nbytes`` holds; return their bytes."""
+def _copy(program: Program, copies: Sequence[_Copy], nbytes: int) -> None:
+    """Plan the program with the copies that an arena of ``nbytes`` holds."""
     for each in copies:
         step = each.step
         step.weights_in_ram = each.nbytes if each.live_bytes <= nbytes else 0
         step.scratch_bytes, step.kernel_bytes, step.scratch = 0, 0, None
         reserve_scratch(step)
     plan_program(program, align_bytes=ALIGN_BYTES)
-    return sum(each.step.weights_in_ram for each in copies)
 
 
 def _with_copies(
-    row_plans: Sequence[RowFusionPlan], before: int, plans: Sequence[tuple[int, int]]
+    row_plans: Sequence[RowFusionPlan], before: int, plans: Sequence[tuple[int, int, int]]
 ) -> list[RowFusionPlan]:
-    """Return the plans by rows, with those of copies first: ``plans`` has bytes of memory and of
-    copies, last those of the program."""
+    """Return the plans by rows and those with copies, the largest first. ``plans``: bytes of memory
+    and of copies, and saved instructions, last of the program."""
     used = next((plan for plan in row_plans if plan.used), None)
     if used is None or not plans[0][1]:
         return list(row_plans)
     own = [
-        replace(used, ram_bytes=ram, weights_in_ram=copied, used=(ram, copied) == plans[-1])
-        for ram, copied in dict.fromkeys(plans)
+        replace(used, ram_bytes=ram, weights_in_ram=copied, saved_instructions=saved, used=last)
+        for ram, copied, saved in dict.fromkeys(plans)
+        for last in [(ram, copied, saved) == plans[-1]]
     ]
     without = replace(used, used=False)
     others = [without if plan == used else plan for plan in row_plans]
     if own[-1].ram_bytes == before:
         others.remove(without)
-    return [*own, *others]
+    return sorted([*own, *others], key=lambda plan: -plan.ram_bytes)
