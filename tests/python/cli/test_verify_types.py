@@ -218,7 +218,7 @@ def test_random_results_are_not_compared(tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--outputs-only"]])
-def test_a_second_reference_beside_nodes_that_it_cannot_run(options, tmp_path, capsys):
+def test_a_second_reference_without_nodes_that_it_cannot_run(options, tmp_path, capsys):
     nodes = [
         helper.make_node("FastGelu", ["x"], ["g"], domain="com.microsoft"),
         cast("g", "INT8", "q"), cast("q", "FLOAT", "y"),
