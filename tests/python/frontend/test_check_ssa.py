@@ -188,6 +188,29 @@ def test_function_with_undefined_values_is_refused():
         import_model(model)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "text"),
+    [(["x", "x"], ["y"], "2 inputs, and the function Fn has 1"),
+     (["x"], ["y", "z"], "2 outputs, and the function Fn has 1")],
+)  # fmt: skip
+def test_call_with_more_operands_than_the_function_is_refused(inputs, outputs, text):
+    model = network(helper.make_node("Fn", inputs, outputs, domain="f"))
+    model.opset_import.append(helper.make_opsetid("f", 1))
+    opsets = [helper.make_opsetid("", 17)]
+    model.functions.append(
+        helper.make_function("f", "Fn", ["a"], ["b"], [node("b = Abs a")], opsets)
+    )
+    with pytest.raises(ValueError, match=text):
+        import_model(model)
+
+
+def test_reference_to_an_attribute_outside_of_functions_is_refused():
+    model = network(node("y = Concat x x", "cat", axis=0), outputs=[info("y", (8,))])
+    model.graph.node[0].attribute[0].ref_attr_name = "q"
+    with pytest.raises(ValueError, match="axis refers to q of a function, and the node is in none"):
+        import_model(model)
+
+
 def test_file_format_of_the_future_names_the_onnx_package():
     model = network("y = Neg x")
     model.ir_version = 99

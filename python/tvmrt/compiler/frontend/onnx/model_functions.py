@@ -73,7 +73,15 @@ class ModelFunctions:
 
 def expand_call(function: onnx.FunctionProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """Return a function's nodes, prefixed by the calling node's name, with its attributes or
-    their defaults."""
+    their defaults. Raises ValueError if the node has more operands or results than the function."""
+    for what, found, declared in (
+        ("inputs", node.input, function.input),
+        ("outputs", node.output, function.output),
+    ):
+        if len(found) > len(declared):
+            raise ValueError(
+                f"{len(found)} {what}, and the function {function.name} has {len(declared)}"
+            )
     values = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
     nodes = []
     for inner in function.node:

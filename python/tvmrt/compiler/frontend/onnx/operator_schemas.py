@@ -40,6 +40,11 @@ def default_attributes(op: str, opset: int, domain: str) -> dict[str, Any]:
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:
     """Return the value of an attribute, text as str, several values as a list."""
+    if attribute.ref_attr_name:
+        raise ValueError(
+            f"the attribute {attribute.name} refers to {attribute.ref_attr_name} of a function, "
+            "and the node is in none; export the model again"
+        )
     value = helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
