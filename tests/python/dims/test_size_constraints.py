@@ -198,7 +198,7 @@ def test_sizes_that_never_fit_are_refused_when_compiling():
 
 
 def test_a_condition_that_no_small_size_fits_leaves_others():
-    """Of L without a bound, few sizes are tried together with N, all of them below the window."""
+    """L has no bound: few of its sizes are tried together with N, all of them below the window."""
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 18]> g (float[N, 1, L] x) => (float[N, 1, F] y,'
         "float[K] z) <int64[1] most = {299}> { b = Shape<end = 1>(x)  n = Shape<start = 2>(x)"

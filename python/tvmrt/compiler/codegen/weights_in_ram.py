@@ -48,8 +48,11 @@ def with_weights_in_ram(
     those of up to ``ram`` bytes; by default of up to ``MAX_GROWTH``. ``capacity``: bytes of the
     board's RAM.
     """
+    copies = _possible_copies(program, reads)
+    if not copies:
+        return program
     plan_program(program, align_bytes=ALIGN_BYTES)
-    before, copies = program.arena_bytes, _possible_copies(program, reads)
+    before = program.arena_bytes
     most = max(before, min((n for n in (ram, capacity) if n is not None), default=1 << 32))
     usual = most if ram is not None else min(most, int(before * MAX_GROWTH))
     other = estimated_instructions(program) * CYCLES_OF_AN_INSTRUCTION
@@ -110,11 +113,11 @@ def _with_copies(
     used = next((plan for plan in row_plans if plan.used), None)
     if used is None or not plans[0][1]:
         return list(row_plans)
-    own = [
-        replace(used, ram_bytes=ram, weights_in_ram=copied, saved_instructions=saved, used=last)
-        for ram, copied, saved in dict.fromkeys(plans)
-        for last in [(ram, copied, saved) == plans[-1]]
-    ]
+    own = []
+    for plan in dict.fromkeys(plans):
+        ram, copied, saved = plan
+        sizes = replace(used, ram_bytes=ram, weights_in_ram=copied, saved_instructions=saved)
+        own.append(replace(sizes, used=plan == plans[-1]))
     without = replace(used, used=False)
     others = [without if plan == used else plan for plan in row_plans]
     if own[-1].ram_bytes == before:
