@@ -68,7 +68,7 @@ def test_tolerance_of_one_step_is_for_int8_only(network):
     ("domain", "untyped", "seen"),
     [
         ("com.microsoft", False, {"read"}),
-        ("mine", False, set()),
+        ("mine", False, {"read"}),
         ("mine", True, {"read", "unread"}),
     ],
 )
