@@ -147,7 +147,11 @@ def cases_of(kinds: Sequence[str] = KINDS, operators: Sequence[str] = ()) -> dic
     def chosen(kind: str) -> list:
         if kind not in kinds:
             return []
-        return _of_operators(operators) if operators else loader.load_model_tests(kind=kind)
+        found = _of_operators(operators) if operators else loader.load_model_tests(kind=kind)
+        for case in found:
+            if case.name.startswith("test_cast"):
+                case.data_sets = [_with_wrapped_results(*arrays) for arrays in case.data_sets]
+        return found
 
     with warnings.catch_warnings(), mock.patch("onnx.backend.test.runner.load_model_tests", chosen):
         warnings.simplefilter("ignore")
@@ -158,6 +162,26 @@ def cases_of(kinds: Sequence[str] = KINDS, operators: Sequence[str] = ()) -> dic
             if name.endswith("_cpu"):
                 found[name[: -len("_cpu")]] = getattr(test(name), name)
     return found
+
+
+def _with_wrapped_results(inputs: Sequence, outputs: Sequence) -> tuple[Sequence, Sequence]:
+    """Return the arrays of a conversion, floats beyond integers of 4 and 2 bits modulo 16 and 4.
+
+    ONNX leaves open what they become; versions of ml_dtypes, which make onnx's results, differ.
+    """
+    value, found = map(_as_array, (inputs[0], outputs[0]))
+    bits = re.fullmatch(r"u?int([24])", found.dtype.name)
+    if not bits or re.fullmatch(r"u?int\d+", value.dtype.name):
+        return inputs, outputs
+    whole = np.trunc(value.astype(np.float64)).astype(np.int64)
+    wrapped = whole.astype(found.dtype)
+    in_range = wrapped.astype(np.int64) == whole
+    np.testing.assert_array_equal(found[in_range], wrapped[in_range])
+    return inputs, [wrapped]
+
+
+def _as_array(value: np.ndarray | onnx.TensorProto) -> np.ndarray:
+    return value if isinstance(value, np.ndarray) else onnx.numpy_helper.to_array(value)
 
 
 def _of_operators(modules: Sequence[str]) -> list:
