@@ -391,25 +391,20 @@ def device_offers(name: str) -> Iterator[Any]:
 
 
 def hook(name: str, what: str) -> Any:
-    """Return the function or module with which a plug-in implements an extension point of the core.
-
-    Parameters
-    ----------
-    name
-        Its key in ``hooks``.
-    what
-        Name of the feature in the error, in the words of the user's interface.
-
-    Raises
-    ------
-    ImportError
-        If no plug-in has it.
-    """
+    """Return the function or module with which a plug-in implements an extension point of the core,
+    its key in ``hooks``. Raises ImportError if no plug-in has it; ``what`` names the feature in the
+    error, in the words of the user's interface."""
     result = find("hooks", name)
     if result is None:
         reason = why_missing("hooks", name) or "no plug-in has it; 'tvmrt doctor' lists plug-ins"
         raise ImportError(f"{what} is not available: {reason}")
     return result
+
+
+def linker_of(path: Any) -> Callable[[Any, Any], None] | None:
+    """Return the function that links a compiled network in a plug-in's format, ``(file, folder)``:
+    it writes ``network.so`` and the metadata to the folder. None for other files."""
+    return find("hooks", f"link {suffix_of(path)}")
 
 
 def why_missing(table: str, key: Any) -> str | None:

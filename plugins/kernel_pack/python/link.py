@@ -150,6 +150,11 @@ def _with_headers(text: str, folder: Path, folders: Sequence[str]) -> str:
     """Return a network's C for the header of the pack: with the headers in its folder and those of
     plug-ins in place of includes. ``folders``: where headers are, tvmrt's own first."""
     text = _OWN_INCLUDE.sub(lambda own: (folder / own[1]).read_text(encoding="utf-8"), text)
+    return with_headers_of_plugins(text, folders)
+
+
+def with_headers_of_plugins(text: str, folders: Sequence[str]) -> str:
+    """Return C for the header of the pack, with the headers of plug-ins in place of includes."""
     return _INCLUDE.sub(lambda include: _header_of_plugin(include[1], folders), text)
 
 

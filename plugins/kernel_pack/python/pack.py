@@ -134,6 +134,11 @@ def __getattr__(name: str) -> Target:
     return _target_of(find_pack().level)
 
 
+def targets_of_family() -> dict[str, Target]:
+    """Return the targets of the pack for this machine's instruction set, by level."""
+    return {level: _target_of(level) for level in _NEEDS.get(processor.machine(), ())}
+
+
 def fixed_target() -> Target:
     """Return the target of networks with ``reproducible`` that call the pack."""
     return _target_of(find_pack(True).level.removesuffix("_fixed")).with_fixed_order()

@@ -41,7 +41,12 @@ for number, path in enumerate(sys.argv[2:]):
     net = tvmrt.load(path, cache=False)
     assert net.form == "kernel-pack"
     feeds = dict(np.load(f"{sys.argv[1]}/{number}.npz"))
-    np.savez(f"{sys.argv[1]}/{number}_out.npz", **net(feeds))
+    results = net(feeds)
+    np.savez(f"{sys.argv[1]}/{number}_out.npz", **results)
+file = f"{sys.argv[1]}/net.tvmrt"  # of the last network
+tvmrt.compile(path, target="kernel-pack").export(file)
+for name, found in tvmrt.load(file)(feeds).items():
+    np.testing.assert_array_equal(found, results[name])
 """
 pytestmark = [
     pytest.mark.slow,

@@ -122,7 +122,7 @@ def command(
         raise click.UsageError(
             f"--profile times operators on this machine: omit {remote_machine.option}"
         )
-    if profiled and any(suffix_of(model) in COMPILED for model in models):
+    if profiled and any(map(_is_compiled, models)):
         raise click.UsageError(
             "--profile needs the network file; 'tvmrt run --profile' times a compiled library"
         )
@@ -173,7 +173,7 @@ def _measure(
     measure its operators as well."""
     from tvmrt.cli.session import compile_session
 
-    if suffix_of(path) in COMPILED:
+    if _is_compiled(path):
         return [_measure_compiled(path, rivals, inputs_file, seconds, threads, choices)]
     judged: Any = path
     importer = plugin.importer_of(path)
@@ -201,6 +201,10 @@ def _measure(
             rounds = len(times["tvmrt"])
             results.append(Result(name, _timings(times), rounds, compile_seconds, operators))
     return results
+
+
+def _is_compiled(path: Path) -> bool:
+    return suffix_of(path) in COMPILED or plugin.linker_of(path) is not None
 
 
 def _measure_compiled(

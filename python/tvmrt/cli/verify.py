@@ -75,7 +75,10 @@ def command(
         raise click.UsageError(
             f"only ONNX networks can be verified on another machine; give an .onnx file for {model}"
         )
-    if suffix_of(model) in (".so", ".dylib", ".dll") and "executor" in describe(model).properties:
+    libraries = (".so", ".dylib", ".dll")
+    if plugin.linker_of(model) is not None or (
+        suffix_of(model) in libraries and "executor" in describe(model).properties
+    ):
         raise ValueError(
             f"{model} is a compiled network; give the "
             f"{' or '.join(plugin.network_suffixes())} file it was compiled from"

@@ -14,7 +14,7 @@ from tvmrt.connection import advice_for_file
 from tvmrt.error import NameNotFoundError, TVMError
 from tvmrt.file_suffix import suffix_of
 from tvmrt.git_lfs import check_is_no_pointer
-from tvmrt.plugin import is_network, network_suffixes
+from tvmrt.plugin import is_network, linker_of, network_suffixes
 from tvmrt.runtime import Module, cpu, get_global_func, load_module
 from tvmrt.runtime.executor.aot_executor import AotModule
 from tvmrt.runtime.executor.base import Executor
@@ -99,7 +99,8 @@ def check_compiled(file: Path) -> None:
             f"{file} is an archive of C sources for a program; compile the network to a .so file "
             "to run it here"
         )
-    is_library = suffix in _LIBRARIES or get_global_func(f"{_LOADER}{suffix[1:]}", True)
+    is_library = suffix in _LIBRARIES or linker_of(file)
+    is_library = is_library or get_global_func(f"{_LOADER}{suffix[1:]}", True)
     if file.is_file() and not is_library:
         raise ValueError(
             f"{file} is neither a network ({', '.join(network_suffixes())}) nor a compiled library "

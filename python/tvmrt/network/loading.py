@@ -7,9 +7,10 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +26,7 @@ from tvmrt.network.loaded_library import open_library
 from tvmrt.network.network import Network
 from tvmrt.network.sidecar import NetworkMetadata, metadata_of, read_metadata
 from tvmrt.option_syntax import option
-from tvmrt.plugin import is_network
+from tvmrt.plugin import is_network, linker_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -103,6 +104,8 @@ def _load(
     if is_file and not (is_network(model) or conversion.is_foreign(model)):
         if request is not None or options.keys() - {"trusted"}:
             raise ValueError(f"{os.fspath(model)} is already compiled; options do not apply")
+        if (link := linker_of(model)) is not None:
+            return _open_written(partial(link, model), os.fspath(model))
         return Network(open_library(model), NetworkMetadata(), os.fspath(model))
     if type(model).__name__ == "CompiledLibrary":
         return _from_library(cast("CompiledLibrary", model))
@@ -256,7 +259,9 @@ def _compiled(source: _Source, requested: Request, store: Cache | None, key: str
     _check_target(library, requested)
     report = requested.progress
     if store is None or key is None:
-        return _open_uncached(library, weight_files, source.name, report)
+        return _open_written(
+            lambda folder: _write(library, weight_files, source.name, folder, report), source.name
+        )
     try:
         entry = store.add(
             key, lambda folder: _write(library, weight_files, source.name, folder, report)
@@ -265,7 +270,9 @@ def _compiled(source: _Source, requested: Request, store: Cache | None, key: str
     except (OSError, CompileError) as error:
         if not _disk_may_be_full(error, store.folder):
             raise
-        network = _open_uncached(library, weight_files, source.name)
+        network = _open_written(
+            lambda folder: _write(library, weight_files, source.name, folder), source.name
+        )
         _warn_unusable(str(store.folder), str(error))
         return network
 
@@ -307,13 +314,12 @@ def _disk_may_be_full(error: OSError | CompileError, folder: Path) -> bool:
         return True
 
 
-def _open_uncached(
-    library: Any, weight_files: Mapping[str, str], name: str, report: progress.Report | None = None
-) -> Network:
-    """Load a library without the cache; its file is deleted once it is in memory."""
+def _open_written(write: Callable[[Path], None], name: str) -> Network:
+    """Load a library, which a function writes to a folder with its metadata, without the cache; its
+    file is deleted once it is in memory."""
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
         folder = Path(folder_name)
-        _write(library, weight_files, name, folder, report)
+        write(folder)
         loaded = open_library(folder / LIBRARY)
         loaded.module.hold_file()
         return Network(loaded, read_metadata(folder), name)
@@ -363,7 +369,7 @@ def _write(
     weight_files: Mapping[str, str],
     name: str,
     folder: Path,
-    report: progress.Report | None,
+    report: progress.Report | None = None,
 ) -> None:
     """Write a library and its metadata to a folder. ``name``: path of the source, or what it is."""
     if report is not None:
@@ -382,6 +388,7 @@ def _from_library(library: CompiledLibrary) -> Network:
             f"{library.target.name}{runtime}; write it with its method export(), or compile it "
             f"without {option('target', library.target.name)}"
         )
-    network = _open_uncached(library, {}, library.module_name)
+    name = library.module_name
+    network = _open_written(partial(_write, library, {}, name), name)
     network.recompile = lambda: library
     return network

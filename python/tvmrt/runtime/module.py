@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import weakref
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tvmrt.error import NameNotFoundError
 from tvmrt.file_suffix import suffix_of
-from tvmrt.plugin import is_network
+from tvmrt.plugin import is_network, linker_of
 from tvmrt.runtime import _core
 from tvmrt.runtime._core import function_from_handle
 from tvmrt.runtime._library import address, check, encode, ffi, lib, pointer
@@ -397,14 +401,15 @@ def _file_state(path: str | int) -> tuple[int, int, int]:
 
 def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
     """Load a module from the bytes of its file; called when unpickling."""
-    import tempfile
+    return _load_written(lambda folder: Path(folder, name).write_bytes(data), name, fmt)
 
+
+def _load_written(write: Callable[[str], object], name: str, fmt: str) -> Module:
+    """Load a module from the file ``name`` that a function writes to a folder."""
     # Deleted at once, since workers that were forked end without finalizers.
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        path = os.path.join(folder, name)
-        with open(path, "wb") as file:
-            file.write(data)
-        module = load_module(path, fmt)
+        write(folder)
+        module = load_module(os.path.join(folder, name), fmt)
         module.hold_file()
     return module
 
@@ -447,6 +452,8 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
             module = load_package(path, load_module)
             module.__dict__["_origin"] = _File(path, fmt)
             return module
+    if (link := linker_of(path)) is not None:
+        return _load_written(partial(link, path), "network.so", "")
     if suffix_of(path) in (".o", ".tar"):
         from tvmrt.runtime.link import link_shared
 

@@ -7,6 +7,7 @@ ValueError that names the position.
 from __future__ import annotations
 
 import importlib
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,12 @@ def import_verdict(load: Callable[[], Graph]) -> tuple[dict[str, Any], Graph | N
 def describe(path: Path) -> Description:
     """Describe a file by the format of its suffix."""
     suffix = suffix_of(path)
+    if (link := plugin.linker_of(path)) is not None:
+        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            link(path, folder)
+            library = describe(Path(folder, "network.so"))
+        library.properties["format"] += f", made of the {suffix} file on this machine"
+        return library
     module = FORMATS[".so"] if suffix in OTHER_LIBRARIES else FORMATS.get(suffix)
     if module is not None:
         return importlib.import_module(module).describe(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -57,6 +57,8 @@ class CompiledLibrary:
         self._seconds = seconds
         self._cc = cc
         self.partition = partition
+        # compiles the same network for another target; None in an image of several networks
+        self.for_target: Callable[[Target], CompiledLibrary] | None = None
 
     def __repr__(self) -> str:
         summary = self.summary

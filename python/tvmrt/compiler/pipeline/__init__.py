@@ -30,6 +30,7 @@ from .stages import C_COMPILER, STAGES, LoweredNetwork, lower_network, on_board
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tvmrt.compiler.codegen.target import Target
     from tvmrt.compiler.export.image import CompiledImage
     from tvmrt.compiler.option_types import CompileOptions
 
@@ -72,13 +73,16 @@ def compile(
     return library
 
 
-def _compiled(model: Any, request: Request) -> CompiledLibrary:
+def _compiled(model: Any, request: Request, target: Target | None = None) -> CompiledLibrary:
+    """Compile for the target of the request, or for another one."""
     with deciding_by(known_sign):
-        return _compiled_for_sizes(model, request)
+        library = _compiled_for_sizes(model, request, target)
+    library.for_target = partial(_compiled, model, request)
+    return library
 
 
-def _compiled_for_sizes(model: Any, request: Request) -> CompiledLibrary:
-    lowered = lower_network(model, request)
+def _compiled_for_sizes(model: Any, request: Request, target: Target | None) -> CompiledLibrary:
+    lowered = lower_network(model, request, target)
     with lowered.clock.stage("plan"), on_board(lowered):
         (planned,) = plan_memory([lowered.need], lowered.placement)
     return lowered.generate(planned)

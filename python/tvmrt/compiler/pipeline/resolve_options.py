@@ -22,9 +22,12 @@ from tvmrt.error import warn
 from tvmrt.option_syntax import option
 
 
-def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Request, Target]:
-    """Return the request with all options resolved and checked, and its target. A plug-in may state
-    another one for ``reproducible`` by the hook ``reproducible NAME``, a function."""
+def resolve_request(
+    requested: Request, family: McuFamily | None, target: Target | None = None
+) -> tuple[Request, Target]:
+    """Return the request with all options resolved and checked, and its target, or ``target``. A
+    plug-in may state another one for ``reproducible`` by the hook ``reproducible NAME``, a
+    function."""
     if family is not None:
         if requested.target not in (None, "native", family.target):
             raise ValueError(
@@ -36,7 +39,7 @@ def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Reque
             raise ValueError(f"{named} has a single processor; omit {option('levels')}")
         requested = replace(requested, target=family.target)
     requested, bf16 = requested.with_target(), requested.precision == "bf16"
-    machine = (
+    machine = target or (
         family.machine()
         if family
         else get_target(cast(str, requested.target), requested.levels, bf16)

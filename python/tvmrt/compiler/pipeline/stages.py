@@ -58,10 +58,10 @@ STAGES = 7  # the last is the C compiler, when a library is built
 C_COMPILER = "C compiler"
 
 
-def lower_network(model: Any, requested: Request) -> LoweredNetwork:
-    """Run the stages up to lowering."""
+def lower_network(model: Any, requested: Request, target: Target | None = None) -> LoweredNetwork:
+    """Run the stages up to lowering. ``target``: another one than that of the request."""
     family = None if requested.board is None else find_mcu_family(requested.board)
-    request, machine = resolve_options.resolve_request(requested, family)
+    request, machine = resolve_options.resolve_request(requested, family, target)
     chosen = resolve(request.devices)
     _check_required_device(request, requested, chosen, machine)
     memory_pools = resolve_options.memory_pools(request, family)
