@@ -203,20 +203,6 @@ class ElementEvaluator:
 Find = Callable[[Optional[Value]], Optional[Elements]]
 Rule = Callable[[Node, Find], Optional[Elements]]
 
-# Operators on floats, besides exact ones, whose result is the exact number, rounded.
-_ROUNDED = {
-    "ceil",
-    "div",
-    "floor",
-    "is_inf",
-    "is_nan",
-    "prelu",
-    "reciprocal",
-    "round",
-    "sqrt",
-    "trunc_mod",
-}
-
 
 def _rule_of(node: Node) -> Rule | None:
     op = node.operator
@@ -248,7 +234,8 @@ def _pointwise(node: Node, find: Find) -> Elements | None:
     if operands is None:
         return None
     types = {v.dtype.name for v in (*node.inputs, *node.outputs) if v is not None}
-    if types & {*FLOATS, *HALF} and not node.has(Trait.EXACT) and node.op not in _ROUNDED:
+    exact = node.has(Trait.EXACT, Trait.CORRECTLY_ROUNDED)
+    if types & {*FLOATS, *HALF} and not exact:
         raise inexact_error(node.op, *operands[0].flat)
     results = _elementwise(lambda *x: combine(node.op, x, dtype, node.attrs), *operands)
     for expr in results.flat:

@@ -140,6 +140,7 @@ class ScatterElements(Op):
     ``reduction`` combines old and new elements.
     """
 
+    traits = frozenset({Trait.UPDATES})
     contract = Contract(
         "data: E=any[*D], indices: index[*I], updates: E[*I] -> y: E[*D]",
         f"axis: axis of data, {_REDUCTION}",
@@ -156,6 +157,7 @@ class ScatterNd(Op):
     update, or combined with it by ``reduction``.
     """
 
+    traits = frozenset({Trait.UPDATES})
     contract = Contract(
         "data: E=any[*D], indices: index[*J K], updates: E[*U] -> y: E[*D]",
         _REDUCTION,
@@ -182,6 +184,7 @@ class TensorScatter(Op):
     ``circular`` wraps around at the end.
     """
 
+    traits = frozenset({Trait.UPDATES})
     contract = Contract(
         "cache: E=any[B *D{1..}], update: E[B *U{D}], start: int64[B] -> y: E[B *D]",
         "axis: axis of cache, circular: bool",

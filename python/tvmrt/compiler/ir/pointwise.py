@@ -207,6 +207,7 @@ def _libm(
     bounded_angle: bool = False,
     result_range: tuple[float, float] | None = None,
     monotonic: str = "",
+    traits: Collection[Trait] = (),
 ) -> PointwiseOp:
     """Return the row of a C library function; float32 uses an implementation in ``kernels/``."""
     c = name.partition(" ")[0]
@@ -217,6 +218,7 @@ def _libm(
         bounded_angle=(f"tvmrt_small_angle_{c}_f32({{0}})", header) if bounded_angle else None,
         result_range=result_range,
         monotonic=monotonic,
+        traits=traits,
     )
 
 
@@ -263,6 +265,7 @@ def _extreme(name: str, sign: str, fn: Callable[..., np.ndarray], limit: Trait) 
 
 _EXACT = {Trait.EXACT}
 _EXACT_COMMUTATIVE = {Trait.EXACT, Trait.COMMUTATIVE}
+_ROUNDED = {Trait.CORRECTLY_ROUNDED}
 
 _ROWS: tuple[PointwiseOp, ...] = (
     # arithmetic
@@ -273,6 +276,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "div Div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
         _trunc_div,
+        traits=_ROUNDED,
         monotonic="*/",
     ),
     PointwiseOp(
@@ -292,6 +296,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": ("tvmrt_trunc_mod_{n}({0}, {1})", INT),
         },
         np.fmod,
+        traits=_ROUNDED,
     ),
     PointwiseOp(
         "pow Pow",
@@ -353,6 +358,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
         np.isnan,
         BOOL,
+        traits=_ROUNDED,
     ),
     PointwiseOp(
         "is_inf IsInf",
@@ -365,6 +371,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             (np.isposinf(x) & bool(positive)) | (np.isneginf(x) & bool(negative))
         ),
         BOOL,
+        traits=_ROUNDED,
         attributes="positive: bool (detect_positive), negative: bool (detect_negative)",
     ),
     # one operand
@@ -409,12 +416,14 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "sqrt Sqrt",
         {"f32": "sqrtf({0})", "f64": "sqrt({0})"},
         np.sqrt,
+        traits=_ROUNDED,
         monotonic="+",
     ),
     PointwiseOp(
         "reciprocal Reciprocal",
         {"f32": "1.0f / {0}", "f64": "1.0 / {0}"},
         np.reciprocal,
+        traits=_ROUNDED,
         monotonic="/",
     ),
     _libm("exp Exp", np.exp, MATH),
@@ -433,12 +442,13 @@ _ROWS: tuple[PointwiseOp, ...] = (
     _libm("acosh Acosh", np.arccosh, INVERSE),
     _libm("atanh Atanh", np.arctanh, INVERSE),
     _libm("erf Erf", _numpy_erf, MATH),
-    _libm("floor Floor", np.floor, MATH, monotonic="+"),
-    _libm("ceil Ceil", np.ceil, MATH, monotonic="+"),
+    _libm("floor Floor", np.floor, MATH, monotonic="+", traits=_ROUNDED),
+    _libm("ceil Ceil", np.ceil, MATH, monotonic="+", traits=_ROUNDED),
     PointwiseOp(
         "round Round",
         {"f32": ("tvmrt_round_even_f32({0})", INVERSE), "f64": "nearbyint({0})"},
         np.rint,
+        traits=_ROUNDED,
         monotonic="+",
     ),
     PointwiseOp(
@@ -464,6 +474,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": "{0}",
         },
         lambda x, slope: np.where(x < 0, x * slope, x).astype(x.dtype),
+        traits=_ROUNDED,
     ),
     PointwiseOp(
         "relu Relu",

@@ -72,9 +72,6 @@ class States:
         self.graph.state_count = len(self._outputs)
 
 
-_UPDATES = ("scatter_elements", "scatter_nd", "tensor_scatter")  # of their first operand
-
-
 def carried_values(graph: Graph) -> dict[str, str]:
     """Return the inputs whose elements become those of an output, with the names of these outputs.
 
@@ -116,8 +113,8 @@ def _sources(node: Node, result: int) -> tuple[list[Value | None], bool]:
         return (node.inputs[1 + result : 2 + result] if result else []), True
     if node.has(Trait.CONCATENATES):
         return list(node.inputs), len(node.inputs) > 1
-    moves = node.has(Trait.MOVES_ELEMENTS, Trait.CONVERTS)
-    return (node.inputs[:1] if moves or node.op in _UPDATES else []), node.op in _UPDATES
+    keeps = node.has(Trait.MOVES_ELEMENTS, Trait.CONVERTS, Trait.UPDATES)
+    return (node.inputs[:1] if keeps else []), node.has(Trait.UPDATES)
 
 
 def _fits(before: Value, after: Value) -> bool:

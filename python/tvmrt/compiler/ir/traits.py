@@ -32,6 +32,7 @@ class Trait(Enum):
     MOVES_ELEMENTS = (
         "an element of y is an element of x; which one does not depend on the elements of x"
     )
+    UPDATES = "y is x with other elements at some places"
     CONCATENATES = "y has the elements of all operands, one operand after another along an axis"
     REARRANGES = "y has each element of x exactly once, and no others"
     CONVERTS = "y has the elements of x in another element type"
@@ -43,6 +44,7 @@ class Trait(Enum):
     LOWER_LIMIT = "y is the maximum of x and the second operand, or of x and 0 without one"
     UPPER_LIMIT = "y is the minimum of x and the second operand"
     EXACT = "all implementations agree in every bit of y, ties of a rounding to integers aside"
+    CORRECTLY_ROUNDED = "floats of y are the nearest ones to the exact numbers"
     BFLOAT16 = "its code can round its operands to bfloat16 before it multiplies them"
     INT8_ACTIVATIONS = "its code can round its first operand to 8 bits before it multiplies it"
     CHANNELS_INNERMOST = "its code reads x [N C *S] and writes y with the channels innermost"

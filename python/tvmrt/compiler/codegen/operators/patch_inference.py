@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.program import Access, Group, Step, Strided, pixel_stride
 from tvmrt.compiler.ir.tensor_type import TensorType
 from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, RowLayer, RowSources
 
 from ..lowering_protocols import RowCosts
-
-CONVOLUTIONS = ("conv", "qconv", "qconv_int16")
-POOLS = ("max_pool", "avg_pool", "lp_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first")
 
 
 @dataclass(frozen=True)
@@ -90,8 +87,8 @@ def column_window(step: Step) -> ColumnWindow | None:
     if len(y.shape) != 4 or len(main.shape) != 4 or y.shape[2] == 1 or _varies_by_column(step):
         return None
     columns = main.shape[3], y.shape[3]
-    if node.op in CONVOLUTIONS or node.op in POOLS:
-        kernel = node.inputs[1].shape if node.op in CONVOLUTIONS else node.attrs["kernel"]
+    if node.has(Trait.CONVOLUTION, Trait.POOL):
+        kernel = node.attrs["kernel"] if node.has(Trait.POOL) else node.inputs[1].shape
         names = ("strides", "dilations", "pads_before")
         stride, dilation, pad = (node.attrs[name][-1] for name in names)
         return ColumnWindow(*columns, (kernel[-1] - 1) * dilation + 1, stride, pad)
@@ -102,7 +99,7 @@ def column_window(step: Step) -> ColumnWindow | None:
 def _varies_by_column(step: Step) -> bool:
     """Return whether constants vary by column, or nodes are fused before the root."""
     root = step.group.root
-    own = root.inputs[1:] if root.op in (*CONVOLUTIONS, "table") else []
+    own = root.inputs[1:] if root.has(Trait.CONVOLUTION) or root.op == "table" else []
     read = [v for n in step.group.nodes for v in n.inputs if v is not None and v not in own]
     constants = [v for v in read if v.is_constant and v.type.size != 1]
     return bool(step.group.before) or any(v.shape[-1] != 1 for v in constants)
