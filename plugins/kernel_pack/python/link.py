@@ -52,9 +52,9 @@ def build_library(sources: Sequence[Path], output: Path, link_flags: Sequence[st
     files = {source: source.read_text("utf-8") for source in sources if source.suffix != ".S"}
     fixed_order = any("#define TVMRT_FIXED_ORDER" in text for text in files.values())
     kernels, folders = pack.find_pack(fixed_order), find_include_path()
-    exported, scalar = kernels.functions(), kernels.scalar_functions()
+    exported, scalar = kernels.functions, kernels.scalar_functions
     # the network's own files have different names for everything: parse the header once for them
-    own = [source for source, text in files.items() if _has_own_names(text)]
+    own = [each for each, text in files.items() if _has_own_names(each.name, text)]
     with _LOCK, _Compiler(kernels) as compiler:
         compiler.compile({each.symbol: each.declaration() for each in contents})
         for group in (own, *([source] for source in files if source not in own)):
@@ -140,10 +140,11 @@ def _libtcc() -> tuple[ctypes.CDLL, Path]:
     return library, folder / "tcc"
 
 
-def _has_own_names(text: str) -> bool:
+def _has_own_names(name: str, text: str) -> bool:
     """Return whether a C file is tvmrt's and has no header of a custom operator."""
     headers = _OWN_INCLUDE.findall(text)
-    return bool(headers) and all(name.endswith("_ops.h") for name in headers)
+    only_operators = bool(headers) and all(each.endswith("_ops.h") for each in headers)
+    return only_operators or name.endswith("_devc.c")
 
 
 def _with_headers(text: str, folder: Path, folders: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,13 +46,14 @@ class Pack:
         """Declarations for the C of networks."""
         return self.folder / f"kernels_{self.level}.h"
 
+    @cached_property
     def functions(self) -> frozenset[str]:
-        """Return the names of the functions."""
+        """Names of the functions."""
         return frozenset(line.partition(" ")[0] for line in self._lines())
 
+    @cached_property
     def scalar_functions(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Return the functions that have a form for rows, with the C types of their results and
-        operands."""
+        """Functions that have a form for rows, with the C types of their results and operands."""
         result = {}
         for name, kind, *operands in (line.split(" ") for line in self._lines() if " " in line):
             result[name] = (kind, tuple(operands))

@@ -46,7 +46,7 @@ FLOATS = ("float", "double")
 
 
 def _signatures():
-    return pack.find_pack().scalar_functions()
+    return pack.find_pack().scalar_functions
 
 
 class _Draw:
