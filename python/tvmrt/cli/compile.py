@@ -40,7 +40,8 @@ LIBRARIES = (".so", ".dylib", ".dll")
 @click.option(
     "-o", "--output", required=True, type=options.PATH,
     help="OUT.so (shared library), OUT.tar (Model Library Format), OUT.elf (an image for a board, "
-        "which answers remote calls over its serial line) or a folder (C sources).",
+        "which answers remote calls over its serial line), a folder (C sources), or a file of a "
+        f"plug-in: {', '.join(formats.output_suffixes())}.",
 )  # fmt: skip
 @options.grouped(
     "--concurrent", group="Boards", multiple=True, metavar="NAME,NAME...",
