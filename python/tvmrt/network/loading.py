@@ -52,8 +52,8 @@ def load(
     ----------
     model
         Path of an ``.onnx``, ``.tflite``, TorchScript or Keras file, of a SavedModel, or of a
-        compiled ``.so`` or ``.tar``; an ``onnx.ModelProto``, the bytes of a ``.tflite`` file, a
-        ``CompiledLibrary``; a PyTorch, Keras, scikit-learn, LightGBM or XGBoost model.
+        compiled ``.so``, ``.tvmrt`` or ``.tar``; an ``onnx.ModelProto``, the bytes of a ``.tflite``
+        file, a ``CompiledLibrary``; a PyTorch, Keras, scikit-learn, LightGBM or XGBoost model.
     request
         All options as one ``tvmrt.Request``, instead of keyword arguments.
     cache
