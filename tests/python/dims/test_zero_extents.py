@@ -237,3 +237,26 @@ def test_operators_without_elements(tmp_path):
                 y = next(found)
                 assert (y.shape, y.dtype) == (expected.shape, expected.dtype), (case, n, m)
                 np.testing.assert_allclose(y, expected, 1e-4, 1e-5, err_msg=f"{case} {n} {m}")
+
+
+PADDED = """<ir_version: 9, opset_import: ["" : 19]>
+    g (float[n, m] x) => (int64[2] sizes, float[b, a] y) {
+        pads = Constant<value_ints=[2, 0, 1, 0]>() one = Constant<value_float=1.0>()
+        padded = Pad<mode="%s">(x, pads) sizes = Shape(padded) y = Mul(x, one) }"""
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_padding_of_no_elements_whose_size_alone_is_used(mode):
+    """Only constants can fill it; the other modes are refused, as onnxruntime does."""
+    model = onnx.parser.parse_model(PADDED % mode)
+    network = tvmrt.load(model, cache=False)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for n in (3, 0):
+        feeds = {"x": np.zeros((n, 2), np.float32)}
+        if n or mode == "constant":
+            np.testing.assert_array_equal(network(feeds)["sizes"], session.run(None, feeds)[0])
+            continue
+        with pytest.raises(Exception, match=f"Cannot use '{mode}' mode"):
+            session.run(None, feeds)
+        with pytest.raises(ValueError, match="dimension n has 0 elements, expected 1 or more"):
+            network(feeds)

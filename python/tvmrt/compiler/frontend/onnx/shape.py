@@ -459,7 +459,8 @@ def _added_padding(
     if not _has_padding(before, after):
         return x
     if mode != "constant" and any(
-        n == 0 and statically_known_true(gt, b + a, 0) for n, b, a in zip(x.shape, before, after)
+        statically_known_true(gt, b + a, 0) and not is_at_least(n, 1)
+        for n, b, a in zip(x.shape, before, after)
     ):
         raise ValueError(f"there is no element of {x.type} to fill the padding with")
     for axis in range(len(x.shape) if mode != "constant" else 0):
