@@ -18,19 +18,8 @@ TVMRT_NATIVE(create) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-/* () -> Array with the name of the only network. */
-TVMRT_NATIVE(list_module_names) {
-  const tvmrt_factory* f = resource_handle;
-  const char* names[1] = {f->name};
-  TVMRT_ARGS("list_module_names");
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(names, 1));
-}
-
-#define METHODS(X) X("list_module_names", list_module_names)
-static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
-
 static const tvmrt_factory_kind kind = {TVMRT_FACTORY_TYPE("AotExecutorFactory"), false, create,
-                                        &own};
+                                        NULL};
 
 /* Called by the loader below for a module of this kind in a module tree. */
 static int read_factory(tvmrt_reader* in, tvmrt_module** out) {

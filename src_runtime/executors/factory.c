@@ -103,7 +103,17 @@ TVMRT_NATIVE(remove_params) {
   return rc;
 }
 
-#define METHODS(X) X("remove_params", remove_params)
+/* () -> Array with the name of the only network. */
+TVMRT_NATIVE(list_module_names) {
+  const tvmrt_factory* f = resource_handle;
+  const char* names[1] = {f->name};
+  TVMRT_ARGS("list_module_names");
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(names, 1));
+}
+
+#define METHODS(X)                          \
+  X("list_module_names", list_module_names) \
+  X("remove_params", remove_params)
 static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
 
 /* The name comes first, so that a network may have the name of one of the functions. */
@@ -114,5 +124,6 @@ int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_lookup_resul
     return 0;
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__find_native(&common, name, out));
-  return out->fn != NULL ? 0 : tvmrt__find_native(kind_of(self)->own, name, out);
+  if (out->fn != NULL || kind_of(self)->own == NULL) return 0;
+  return tvmrt__find_native(kind_of(self)->own, name, out);
 }

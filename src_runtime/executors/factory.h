@@ -17,7 +17,7 @@ typedef struct tvmrt_factory_kind {
   tvmrt_module_type type;    /* of TVMRT_FACTORY_TYPE() */
   bool has_json;             /* of a graph */
   TVMCPackedFunc create;     /* creates an executor; found by the network's name */
-  const tvmrt_builtins* own; /* additional functions of this kind */
+  const tvmrt_builtins* own; /* additional functions of this kind; NULL: none */
 } tvmrt_factory_kind;
 
 #define TVMRT_FACTORY_TYPE(kind_name)                                                           \

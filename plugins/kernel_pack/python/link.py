@@ -120,8 +120,9 @@ class _Compiler:
         if code != 0 or errors:
             first = next(iter(errors), f"failed at {what} without an error")
             raise CompileError(
-                f"the kernel pack cannot build this network (libtcc: {first}); install "
-                f"a C compiler, as with: {toolchains.INSTALL_CC}"
+                f"the kernel pack cannot build this network (libtcc: {first}); it needs a C "
+                "compiler: write a .so file, or install one for tvmrt.load with: "
+                f"{toolchains.INSTALL_CC}"
             )
 
 

@@ -43,7 +43,8 @@ class NetworkFile(Exporter):
     def export(self, library: Any, path: Path) -> None:
         """Write a ``CompiledLibrary``, compiled for each level of the pack.
 
-        Raises ValueError if the file would not have all of the network.
+        Raises ValueError if the file would not have all of the network, CompileError if the pack
+        cannot build it.
         """
         _check(library)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -55,6 +56,8 @@ class NetworkFile(Exporter):
         line = f"{_MARK.decode()} {_interface(__version__)} {hashlib.sha256(data).hexdigest()}\n"
         with path.open("wb") as file:
             file.writelines([line.encode(), data])
+        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            link_file(path, folder)  # an error now instead of when it is loaded
 
 
 def _check(library: Any) -> None:

@@ -206,3 +206,11 @@ def test_networks_that_it_cannot_hold(tmp_path, options, reason):
     with pytest.raises(ValueError, match=reason):
         tvmrt.compile(model, **options).export(tmp_path / "net.tvmrt")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_the_pack_cannot_build_is_an_error_when_it_is_compiled(written, tmp_path):
+    broken = tmp_path / "net.tvmrt"
+    text = _tvmrt("compile", written[0], "-o", broken, "--abi", "tvm-ffi", code=2)
+    assert "kernel pack cannot build" in text and "write a .so file" in text
+    assert not broken.exists()
+    assert "is a compiled network" in _tvmrt("compile", written[1], "-o", broken, code=2)

@@ -239,6 +239,17 @@ def test_operators_without_elements(tmp_path):
                 np.testing.assert_allclose(y, expected, 1e-4, 1e-5, err_msg=f"{case} {n} {m}")
 
 
+IS_EMPTY = """<ir_version: 9, opset_import: ["" : 18]> g (float[n, m] x) => (bool y) {
+    s = Size(x) f = Cast<to=1>(s) y = Cast<to=9>(f) }"""
+
+
+def test_a_number_of_elements_as_a_condition():
+    """Compared as a float, whose bounds no type gives."""
+    network = tvmrt.load(onnx.parser.parse_model(IS_EMPTY), cache=False)
+    for shape in ((2, 3), (0, 3), (2, 0), (0, 0)):
+        assert network(np.zeros(shape, np.float32)) == (0 not in shape), shape
+
+
 PADDED = """<ir_version: 9, opset_import: ["" : 19]>
     g (float[n, m] x) => (int64[2] sizes, float[b, a] y) {
         pads = Constant<value_ints=[2, 0, 1, 0]>() one = Constant<value_float=1.0>()

@@ -189,6 +189,19 @@ def test_computed_sizes_equal_the_operators_at_all_sizes(seed):
             np.testing.assert_array_equal(np.broadcast_to(at(extent, grid), (7, 7)), numbers)
 
 
+@pytest.mark.parametrize(
+    "low, high, known",
+    [(-3, 2, (False, True)), (0, 4, (False, True)), (1, 4, (True, True)), (-4, -1, (True, True))],
+)
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_a_bool_is_known_if_no_number_or_each_is_zero(low, high, known, dtype):
+    size = Symbol("s", 0, high - low, "n_s").extent + low
+    number = combine("sqrt", [cast_to(leaf(size), "float32")], "float32")
+    number = combine("mul", [number, number], "float32") if low >= 0 else cast_to(leaf(size), dtype)
+    found = expression.bounds(cast_to(number, "bool"))
+    assert found in (known, (False, True)) if dtype == "int64" else found == known
+
+
 def test_a_condition_is_solved_for_a_symbol():
     a, b = (symbol.extent for symbol in SYMBOLS)
     assert solve(2 * a - 6 * b - 4, SYMBOLS[0]) == 3 * b + 2

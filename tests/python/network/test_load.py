@@ -318,6 +318,16 @@ def test_repr_and_attributes(net, batched):
         batched.profile({})
 
 
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_the_name_of_a_module_is_free(net, tmp_path, executor):
+    options = {"module_name": "my_net", "executor": executor}
+    tvmrt.compile(_model(1), **options).export(tmp_path / "net.so")
+    feeds = {each.name: np.ones(each.shape, each.dtype) for each in net.inputs}
+    for other in (tvmrt.load(tmp_path / "net.so"), tvmrt.load(_model(1), **options)):
+        for name, found in other(feeds).items():
+            np.testing.assert_allclose(found, net(feeds)[name], 1e-5, 1e-6)
+
+
 def test_folder_is_rejected(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder; give the library in it"):
         tvmrt.load(tmp_path)

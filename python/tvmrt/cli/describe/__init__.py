@@ -73,6 +73,7 @@ def describe(path: Path) -> Description:
             link(path, folder)
             library = describe(Path(folder, "network.so"))
         library.properties["format"] += f", made of the {suffix} file on this machine"
+        library.properties["file_bytes"] = path.stat().st_size
         return library
     module = FORMATS[".so"] if suffix in OTHER_LIBRARIES else FORMATS.get(suffix)
     if module is not None:

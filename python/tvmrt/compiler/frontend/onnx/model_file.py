@@ -17,7 +17,7 @@ from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.conversion.columns import of_entries
 from tvmrt.file_suffix import suffix_of
-from tvmrt.plugin import network_suffixes
+from tvmrt.plugin import linker_of, network_suffixes
 
 from .external_data import (
     check_external_data,
@@ -91,7 +91,7 @@ def _parse(data: bytes, path: Path, size: int) -> onnx.ModelProto:
         model.ParseFromString(data)
     except Exception as problem:
         advice = conversion.advice_for_file(path)
-        if advice is None and suffix_of(path) in _COMPILED:
+        if advice is None and (suffix_of(path) in _COMPILED or linker_of(path)):
             sources = " or ".join(network_suffixes())
             advice = f"{path} is a compiled network; give the {sources} file it was compiled from"
         text = advice or f"{path} {_parse_error_text(str(problem), size)}"

@@ -255,6 +255,8 @@ def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
     ends = lower.min(), upper.max()
     if not np.isfinite(ends).all():
         return None
+    if expr.is_cast and expr.dtype == "bool":  # False between negative and positive numbers
+        return bool(ends[0] > 0 or ends[1] < 0), bool(ends[0] or ends[1])
     low, high = (to_integers(end, DTYPES[expr.dtype].numpy).item() for end in ends)
     return low, high
 
