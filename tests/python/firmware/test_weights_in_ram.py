@@ -12,6 +12,7 @@ from pathlib import Path
 import boards
 import numpy as np
 import pytest
+import test_row_fusion
 from onnx import TensorProto
 from test_row_fusion import Network, example
 
@@ -33,9 +34,27 @@ def separable():
     return net.model([1, 3, 16, 16], TensorProto.INT8)
 
 
+def by_rows():
+    """Three layers; by rows, the last two need less memory."""
+    net = Network(3)
+    for _ in range(3):
+        net.conv(24, 3, pads=[1] * 4)
+    return net.model([2, 3, 24, 24], TensorProto.INT8)
+
+
 def compiled(board="stm32l4plus", model=None, **options):
     options = {"interface_api": "c", "unpacked_api": True, "module_name": "net", **options}
     return tvmrt.compile(model or separable(), board=board, **options)
+
+
+# networks of chains over whole rows and over patches, bytes added to the smallest plan, and copies
+CHAINS = [(by_rows, 11_000, 2), (test_row_fusion.separable, 800, 2)]
+
+
+def compiled_chain(network, more: int, board="stm32l4plus"):
+    smallest = compiled(board, network()).summary.row_plans[-1]
+    assert smallest.chains and not smallest.weights_in_ram
+    return compiled(board, network(), ram=smallest.ram_bytes + more)
 
 
 def copies(library) -> int:
@@ -51,11 +70,17 @@ def cycles(library, folder: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("board", ["stm32l4plus", "stm32f1", "samd21", "gd32vf103"])
-def test_results_are_those_of_onnxruntime(board, tmp_path):
-    model = separable()
-    inputs, expected = example(model)
-    library = compiled(board, model)
+@pytest.mark.parametrize(
+    ("board", "network", "more"),
+    [
+        *((board, separable, 0) for board in ("stm32l4plus", "stm32f1", "samd21", "gd32vf103")),
+        *(("stm32l4plus", *row[:2]) for row in CHAINS),
+        ("gd32vf103", *CHAINS[1][:2]),
+    ],
+)
+def test_results_are_those_of_onnxruntime(board, network, more, tmp_path):
+    inputs, expected = example(network())
+    library = compiled_chain(network, more, board) if more else compiled(board)
     assert copies(library) > 0
     target = find_mcu_family(board).target.replace("cortex-m4f", "cortex-m4")
     machine = {**boards.BOARDS, **boards.MORE_BOARDS}[target]
@@ -65,12 +90,14 @@ def test_results_are_those_of_onnxruntime(board, tmp_path):
 
 
 @pytest.mark.slow
-def test_copies_take_fewer_cycles(tmp_path):
+@pytest.mark.parametrize("network", [separable, by_rows])
+def test_copies_take_fewer_cycles(network, tmp_path):
     if reason := boards.BOARDS["cortex-m4"].missing_tool():
         pytest.skip(f"no {reason}")
-    library = compiled()
-    (without,) = (plan for plan in library.summary.row_plans if not plan.weights_in_ram)
-    fewer = compiled(ram=without.ram_bytes)
+    library = compiled(model=network())
+    without = library.summary.row_plans[-1]
+    assert not without.weights_in_ram
+    fewer = compiled(model=network(), ram=without.ram_bytes)
     assert library.summary.arena_bytes <= 1.5 * without.ram_bytes
     assert fewer.summary.arena_bytes <= without.ram_bytes
     assert cycles(library, tmp_path) < 0.97 * cycles(fewer, tmp_path)
@@ -88,6 +115,20 @@ def test_the_plan_and_the_printed_line_name_the_copies(tmp_path):
         printed = memory_report.memory_pairs(json.load(archive.extractfile("./metadata.json")))
     assert f"{sum(sizes):,} B of weights copied from flash before use" in printed["plan default"]
     assert printed["plan smallest"].endswith(f"--ram {plans[-1].ram_bytes}")
+
+
+@pytest.mark.parametrize(("network", "more", "count"), CHAINS)
+def test_a_chain_copies_the_weights_of_its_layers_once(network, more, count):
+    """The copies stand before the loop over images, and all calls of the layers read them."""
+    library = compiled_chain(network, more)
+    (text,) = (each for each in library.sources.files.values() if "{layer, output rows" in each)
+    body = text[text.index("{layer, output rows") :]
+    before, loop = body.split("for (int image", 1)
+    chain = loop[: loop.index("\n}")]
+    names = re.findall(r"const void \*const (\w+) = tvmrt_micro_weights_in_ram\((\w+),", before)
+    assert len(names) == count and CALL not in loop
+    for copy, weights in names:
+        assert re.search(rf"\b{copy},", chain) and not re.search(rf"\b{weights}\b", chain)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +160,7 @@ def test_a_limit_between_the_plans_takes_the_copies_that_fit():
 
 def test_plans_are_listed_by_memory_and_the_fastest_is_named(tmp_path):
     """Three layers that run by rows: the plan of whole layers is larger and faster."""
-    net = Network(3)
-    for channels in (24, 24, 24):
-        net.conv(channels, 3, pads=[1] * 4)
-    library = compiled(model=net.model([1, 3, 24, 24], TensorProto.INT8))
+    library = compiled(model=by_rows())
     plans = library.summary.row_plans
     sizes = [plan.ram_bytes for plan in plans]
     assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)

@@ -2,13 +2,15 @@
 
 Kernels of convolutions and matrix products read all weights again for each few output pixels. A
 copy in the arena, which lives as long as the step, costs one pass over the weights and takes the
-wait states away from all others.
+wait states away from all others. A row-fused chain copies the weights of its layers once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tvmrt.compiler.ir.program import Program, RowFusionPlan, Step
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
@@ -16,6 +18,7 @@ from tvmrt.compiler.planner.plan import live_bytes_of_steps, plan_program
 
 from .builder import reserve_scratch
 from .mcu_families import FlashReads
+from .operators.row_fused_chain import RowFusedLowering
 from .pools import ALIGN_BYTES
 from .row_fusion import estimated_instructions
 from .window.boards.board_lowering import BoardLowering
@@ -29,10 +32,11 @@ MAX_GROWTH = 1.5  # share of the memory without copies that they may take withou
 
 @dataclass(frozen=True)
 class _Copy:
-    """Weights of a step that may be copied: their bytes, the bytes live at the step with the copy,
-    and the cycles of waiting without it and with it."""
+    """Weights of a layer that may be copied: their bytes, the bytes live at the step with the copy,
+    and the cycles of waiting without it and with it. ``step``: the layer itself, or its chain."""
 
     step: Step
+    layer: Step
     nbytes: int
     live_bytes: int
     waiting: float
@@ -61,7 +65,7 @@ def with_weights_in_ram(
         _copy(program, copies, _smallest_near_best(copies, before, limit, other))
         if program.arena_bytes > limit:  # gaps between tensors
             _copy(program, copies, 0)
-        done = [each for each in copies if each.step.weights_in_ram]
+        done = [each for each in copies if each.layer.weights_in_ram]
         saved = sum(each.waiting - each.rest for each in done) / CYCLES_OF_AN_INSTRUCTION
         plans.append((program.arena_bytes, sum(each.nbytes for each in done), int(saved)))
     program.row_plans = _with_copies(program.row_plans, before, plans)
@@ -69,19 +73,28 @@ def with_weights_in_ram(
 
 
 def _possible_copies(program: Program, reads: FlashReads) -> list[_Copy]:
-    """Return the copies that save cycles."""
+    """Return the copies that save cycles; those of a chain are live together, and each takes the
+    place after those that save more for their bytes."""
     copies = []
-    for step, live in zip(program.steps, live_bytes_of_steps(program, ALIGN_BYTES)):
-        lowering = step.lowering
-        found = lowering.weights_read_often(step) if isinstance(lowering, BoardLowering) else None
-        if found is None or found[0] <= reads.data_cache:
-            continue
-        nbytes, pixels = found
-        once = ceil_div(nbytes, reads.line) * reads.wait_states
-        waiting, rest = once * ceil_div(pixels, PIXELS_OF_A_PASS), once + COPY_CYCLES * nbytes
-        if rest < waiting:
-            copies.append(_Copy(step, nbytes, live + round_up(nbytes, ALIGN_BYTES), waiting, rest))
+    for step, without in zip(program.steps, live_bytes_of_steps(program, ALIGN_BYTES)):
+        live = without
+        for layer, weights, pixels in sorted(_weights_read_often(step), key=lambda row: -row[2]):
+            nbytes = weights.nbytes
+            once = ceil_div(nbytes, reads.line) * reads.wait_states
+            waiting, rest = once * ceil_div(pixels, PIXELS_OF_A_PASS), once + COPY_CYCLES * nbytes
+            if nbytes > reads.data_cache and rest < waiting:
+                live += round_up(nbytes, ALIGN_BYTES)
+                copies.append(_Copy(step, layer, nbytes, live, waiting, rest))
     return copies
+
+
+def _weights_read_often(step: Step) -> Iterable[tuple[Step, np.ndarray, int]]:
+    """Return the layers of a step whose weights are read often, with weights and pixels."""
+    if isinstance(step.lowering, RowFusedLowering):
+        return step.lowering.weights_read_often()
+    is_layer = isinstance(step.lowering, BoardLowering)
+    read = step.lowering.weights_read_often(step) if is_layer else None
+    return [] if read is None else [(step, *read)]
 
 
 def _smallest_near_best(copies: Sequence[_Copy], before: int, limit: int, other: float) -> int:
@@ -98,8 +111,8 @@ def _smallest_near_best(copies: Sequence[_Copy], before: int, limit: int, other:
 def _copy(program: Program, copies: Sequence[_Copy], nbytes: int) -> None:
     """Plan the program with the copies that an arena of ``nbytes`` holds."""
     for each in copies:
-        step = each.step
-        step.weights_in_ram = each.nbytes if each.live_bytes <= nbytes else 0
+        each.layer.weights_in_ram = each.nbytes if each.live_bytes <= nbytes else 0
+    for step in dict.fromkeys(each.step for each in copies):
         step.scratch_bytes, step.kernel_bytes, step.scratch = 0, 0, None
         reserve_scratch(step)
     plan_program(program, align_bytes=ALIGN_BYTES)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Group, Step, pixel_stride
@@ -17,6 +19,7 @@ from ..c.writer import Function, FunctionWriter, Parameter
 from ..lowering import Lowering, Scratch
 from ..lowering_protocols import RowWise
 from ..target import Target
+from ..window.boards.board_lowering import BoardLowering, print_weights
 from .patch_inference import Patch
 
 TABLE_COLUMNS = 88
@@ -38,9 +41,10 @@ class RowFusedLowering(Lowering):
 
     def _row_steps(self, patch: Patch) -> list[Step]:
         """Return the steps of a patch with their row functions."""
-        return [
-            replace(s.lowering.row_step(s), in_place=self._aliased_operands(patch.plan, k, s))
-            for k, s in enumerate(patch.steps)
+        aliased = [self._aliased_operands(patch.plan, k, s) for k, s in enumerate(patch.steps)]
+        return [  # the chain copies their weights
+            replace(s.lowering.row_step(s), in_place=pairs, weights_in_ram=0)
+            for s, pairs in zip(patch.steps, aliased)
         ]
 
     def _aliased_operands(self, plan: ChainPlan, k: int, step: Step) -> list[tuple[int, int]]:
@@ -53,7 +57,17 @@ class RowFusedLowering(Lowering):
     def scratch(self, step: Step) -> Scratch:
         steps = [inner for patch in self.patches for inner in patch.steps]
         kernel_bytes = max(inner.lowering.row_costs(inner).kernel_bytes for inner in steps)
-        return Scratch(max(patch.plan.nbytes for patch in self.patches), (kernel_bytes,))
+        copies = (s.weights_in_ram for s in self.whole_steps)
+        return Scratch(max(patch.plan.nbytes for patch in self.patches), (kernel_bytes, *copies))
+
+    def weights_read_often(self) -> Iterator[tuple[Step, np.ndarray, int]]:
+        """Yield the layers whose kernels read weights again for each few pixels, with these
+        weights and the number of pixels."""
+        for whole, step in zip(self.whole_steps, self.patches[0].steps):
+            is_layer = isinstance(step.lowering, BoardLowering)
+            read = step.lowering.weights_read_often(step, by_rows=True) if is_layer else None
+            if read is not None:
+                yield whole, read[0], read[1] * len(self.patches)
 
     def macs(self) -> int:
         return sum(s.lowering.macs() for patch in self.patches for s in patch.steps)
@@ -61,14 +75,20 @@ class RowFusedLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("board/row_fusion.h")
         tables: dict[tuple[LayerCall, ...], str] = {}
-        printed = []
+        printed: list[_Printer] = []
+        copies: dict[str, str] = {}
         for patch in self.patches:
             inner = self._row_steps(patch)
             functions = [self._print_row_function(f, s) for s in inner]
             if patch.plan.calls not in tables:
                 tables[patch.plan.calls] = _print_table(f, f.fresh("calls"), patch.plan.calls)
             table = tables[patch.plan.calls]
-            printed.append(_Printer(self, step, f, patch, inner, functions, table))
+            printed.append(_Printer(self, step, f, patch, inner, functions, table, copies))
+        in_ram = any(layer.weights_in_ram for layer in self.whole_steps)
+        for layer, weights, _ in self.weights_read_often() if in_ram else ():
+            if layer.weights_in_ram:
+                copy = copies[f.constant("weights", weights)] = f.fresh("copy")
+                f.line(f"const void *const {copy} = {print_weights(f, layer, weights)};")
         images = step.writes[0].shape[0]
         with f.loop("image", images):
             if images == 1:
@@ -87,7 +107,8 @@ class RowFusedLowering(Lowering):
 
 @dataclass(frozen=True)
 class _Printer:
-    """Printer of the calls of a patch. ``table``: C lvalue of its table of calls."""
+    """Printer of the calls of a patch. ``table``: C lvalue of its table of calls. ``copies``: by
+    pointers to weights, those to their copies in RAM."""
 
     chain: RowFusedLowering
     step: Step
@@ -96,6 +117,7 @@ class _Printer:
     steps: Sequence[Step]
     functions: Sequence[Function]
     table: str
+    copies: Mapping[str, str]
 
     @property
     def plan(self) -> ChainPlan:
@@ -194,7 +216,8 @@ class _Printer:
             member = {"first": "here->first", "count": f"{there} - here->first", "row": "here->row"}
             return member.get(parameter.name, "call->rows")
         if buffer.kind == CONSTANT:
-            return f.passed_constant(buffer)
+            name = f.passed_constant(buffer)
+            return self.copies.get(name, name)
         if buffer is self.steps[k].scratch:
             return plus(f.scratch(), str(plan.line_buffers[k]))
         if k == last:

@@ -57,16 +57,18 @@ class BoardLowering(RowFusable):
         kernel = self.kernels.choose(layer, self.target.board)
         return Scratch(kernel_blocks=(kernel.scratch(layer).bytes, step.weights_in_ram))
 
-    def weights_read_often(self, step: Step) -> tuple[int, int] | None:
-        """Return the bytes of weights that the kernel reads again for each few pixels, and the
-        number of pixels; None for other steps."""
-        layer = self.board_layer(step) if not step.guard else None
+    def weights_read_often(
+        self, step: Step, by_rows: bool = False
+    ) -> tuple[np.ndarray, int] | None:
+        """Return the weights that the kernel reads again for each few pixels, and the number of
+        pixels; None for other steps. ``by_rows``: of the kernel in a row-fused chain."""
+        layer = self.board_layer(step, by_rows) if not step.guard else None
         if layer is None or layer.shape.depthwise or layer.shape.of_run:
             return None
         if layer.parts[0] is not layer:
             return None
-        packed = self.kernels.choose(layer, self.target.board).pack(layer)
-        return packed.weights.nbytes, int(layer.shape.pixels)
+        packed = self.kernels.choose(layer, self.target.board, by_rows).pack(layer)
+        return packed.weights, int(layer.shape.pixels)
 
     def may_overwrite_input(self, step: Step) -> bool:
         """Return whether the output may have the memory of the input."""
