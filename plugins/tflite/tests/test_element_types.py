@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
 from typed_operators import NETS, TYPES, typed_net, typed_nets
-from typed_references import accepted, check_all, inputs_of
+from typed_references import OF_ANY_TYPE, WITHOUT_ELEMENTS, accepted, check_all, inputs_of
 
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend import element_types, import_model, registry
@@ -30,10 +30,10 @@ def known_operators() -> set[str]:
 
 
 def test_every_operator_says_for_which_types_it_is():
-    groups = [set(element_types.TYPES), element_types.OF_ANY_TYPE, element_types.WITHOUT_ELEMENTS]
+    groups = [set(element_types.TYPES), OF_ANY_TYPE, WITHOUT_ELEMENTS]
     assert set().union(*groups) == known_operators()
     assert sum(map(len, groups)) == len(known_operators())
-    assert set(NETS) | MIXED | element_types.WITHOUT_ELEMENTS == known_operators()
+    assert set(NETS) | MIXED | WITHOUT_ELEMENTS == known_operators()
 
 
 @pytest.mark.parametrize("kind", TYPES)

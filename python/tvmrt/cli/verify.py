@@ -75,10 +75,8 @@ def command(
         raise click.UsageError(
             f"only ONNX networks can be verified on another machine; give an .onnx file for {model}"
         )
-    libraries = (".so", ".dylib", ".dll")
-    if plugin.linker_of(model) is not None or (
-        suffix_of(model) in libraries and "executor" in describe(model).properties
-    ):
+    is_library = suffix_of(model) in (".so", ".dylib", ".dll") or plugin.linker_of(model)
+    if is_library and "executor" in describe(model).properties:
         raise ValueError(
             f"{model} is a compiled network; give the "
             f"{' or '.join(plugin.network_suffixes())} file it was compiled from"

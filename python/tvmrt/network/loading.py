@@ -257,22 +257,16 @@ def _compiled(source: _Source, requested: Request, store: Cache | None, key: str
     """Compile a network, and keep it in the cache if possible."""
     library, weight_files = _library_of(source, requested), source.external_files()
     _check_target(library, requested)
-    report = requested.progress
+    write = partial(_write, library, weight_files, source.name, report=requested.progress)
     if store is None or key is None:
-        return _open_written(
-            lambda folder: _write(library, weight_files, source.name, folder, report), source.name
-        )
+        return _open_written(write, source.name)
     try:
-        entry = store.add(
-            key, lambda folder: _write(library, weight_files, source.name, folder, report)
-        )
+        entry = store.add(key, write)
         return Network(open_library(entry / LIBRARY), read_metadata(entry), source.name)
     except (OSError, CompileError) as error:
         if not _disk_may_be_full(error, store.folder):
             raise
-        network = _open_written(
-            lambda folder: _write(library, weight_files, source.name, folder), source.name
-        )
+        network = _open_written(write, source.name)
         _warn_unusable(str(store.folder), str(error))
         return network
 
