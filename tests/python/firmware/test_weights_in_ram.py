@@ -131,6 +131,14 @@ def test_a_chain_copies_the_weights_of_its_layers_once(network, more, count):
         assert re.search(rf"\b{copy},", chain) and not re.search(rf"\b{weights}\b", chain)
 
 
+@pytest.mark.parametrize(("kernel", "rows", "count"), [(5, 16, 1), (3, 2, 0)])
+def test_depthwise_layers_copy_weights_that_are_read_again(kernel, rows, count):
+    """The kernel for 5 x 5 with dilation reads them for each pixel, that of 3 x 3 for two rows."""
+    net = Network(16)
+    net.conv(16, kernel, dilation=kernel // 2, depthwise=True, pads=[(kernel // 2) ** 2] * 4)
+    assert copies(compiled(model=net.model([1, 16, rows, 32], TensorProto.INT8))) == count
+
+
 @pytest.mark.parametrize(
     ("board", "options"),
     [

@@ -23,9 +23,9 @@ from .pools import ALIGN_BYTES
 from .row_fusion import estimated_instructions
 from .window.boards.board_lowering import BoardLowering
 
-PIXELS_OF_A_PASS = 3  # at most, of the kernels for which waiting matters
 COPY_CYCLES = 0.75  # of a byte
 CYCLES_OF_AN_INSTRUCTION = 1.5
+MIN_SAVING = 1e-4  # share of the network's cycles for which the code of a copy is worth its flash
 TOLERANCE = 1.01  # share of the fewest cycles for which less memory is chosen
 MAX_GROWTH = 1.5  # share of the memory without copies that they may take without being asked
 
@@ -52,14 +52,14 @@ def with_weights_in_ram(
     those of up to ``ram`` bytes; by default of up to ``MAX_GROWTH``. ``capacity``: bytes of the
     board's RAM.
     """
-    copies = _possible_copies(program, reads)
+    other = estimated_instructions(program) * CYCLES_OF_AN_INSTRUCTION
+    copies = _possible_copies(program, reads, other * MIN_SAVING)
     if not copies:
         return program
     plan_program(program, align_bytes=ALIGN_BYTES)
     before = program.arena_bytes
     most = max(before, min((n for n in (ram, capacity) if n is not None), default=1 << 32))
     usual = most if ram is not None else min(most, int(before * MAX_GROWTH))
-    other = estimated_instructions(program) * CYCLES_OF_AN_INSTRUCTION
     plans = []
     for limit in dict.fromkeys((most, usual)):
         _copy(program, copies, _smallest_near_best(copies, before, limit, other))
@@ -72,24 +72,24 @@ def with_weights_in_ram(
     return program
 
 
-def _possible_copies(program: Program, reads: FlashReads) -> list[_Copy]:
-    """Return the copies that save cycles; those of a chain are live together, and each takes the
-    place after those that save more for their bytes."""
+def _possible_copies(program: Program, reads: FlashReads, min_saving: float) -> list[_Copy]:
+    """Return the copies that save more than ``min_saving`` cycles; those of a chain are live
+    together, and each takes the place after those that save more for their bytes."""
     copies = []
     for step, without in zip(program.steps, live_bytes_of_steps(program, ALIGN_BYTES)):
         live = without
-        for layer, weights, pixels in sorted(_weights_read_often(step), key=lambda row: -row[2]):
+        for layer, weights, times in sorted(_weights_read_often(step), key=lambda row: -row[2]):
             nbytes = weights.nbytes
             once = ceil_div(nbytes, reads.line) * reads.wait_states
-            waiting, rest = once * ceil_div(pixels, PIXELS_OF_A_PASS), once + COPY_CYCLES * nbytes
-            if nbytes > reads.data_cache and rest < waiting:
+            waiting, rest = once * times, once + COPY_CYCLES * nbytes
+            if nbytes > reads.data_cache and rest + min_saving < waiting:
                 live += round_up(nbytes, ALIGN_BYTES)
                 copies.append(_Copy(step, layer, nbytes, live, waiting, rest))
     return copies
 
 
 def _weights_read_often(step: Step) -> Iterable[tuple[Step, np.ndarray, int]]:
-    """Return the layers of a step whose weights are read often, with weights and pixels."""
+    """Return the layers of a step whose weights are read often, with weights and how often."""
     if isinstance(step.lowering, RowFusedLowering):
         return step.lowering.weights_read_often()
     is_layer = isinstance(step.lowering, BoardLowering)

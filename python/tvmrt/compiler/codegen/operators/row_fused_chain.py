@@ -62,7 +62,7 @@ class RowFusedLowering(Lowering):
 
     def weights_read_often(self) -> Iterator[tuple[Step, np.ndarray, int]]:
         """Yield the layers whose kernels read weights again for each few pixels, with these
-        weights and the number of pixels."""
+        weights and how many times they read them."""
         for whole, step in zip(self.whole_steps, self.patches[0].steps):
             is_layer = isinstance(step.lowering, BoardLowering)
             read = step.lowering.weights_read_often(step, by_rows=True) if is_layer else None

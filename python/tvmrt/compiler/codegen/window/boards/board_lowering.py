@@ -10,6 +10,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.sizes import upper_bound
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
@@ -24,6 +25,8 @@ from .shape import MicroShape
 
 # Instructions of layers relative to those of their kernels in long loops; measured on a Cortex-M4F.
 SHORT_LOOP_FACTOR = 1.45
+# Pixels of a pass over the weights, at most, of the kernels for which waiting for flash matters.
+PIXELS_OF_A_PASS = 3
 
 
 class BoardLowering(RowFusable):
@@ -60,15 +63,16 @@ class BoardLowering(RowFusable):
     def weights_read_often(
         self, step: Step, by_rows: bool = False
     ) -> tuple[np.ndarray, int] | None:
-        """Return the weights that the kernel reads again for each few pixels, and the number of
-        pixels; None for other steps. ``by_rows``: of the kernel in a row-fused chain."""
+        """Return the weights that the kernel reads again for each few pixels, and how many times
+        it reads them; None for other steps. ``by_rows``: of the kernel in a row-fused chain."""
         layer = self.board_layer(step, by_rows) if not step.guard else None
-        if layer is None or layer.shape.depthwise or layer.shape.of_run:
+        if layer is None or layer.shape.of_run or layer.parts[0] is not layer:
             return None
-        if layer.parts[0] is not layer:
-            return None
-        packed = self.kernels.choose(layer, self.target.board, by_rows).pack(layer)
-        return packed.weights, int(layer.shape.pixels)
+        kernel = self.kernels.choose(layer, self.target.board, by_rows)
+        shape, pixels = layer.shape, 1 if kernel.reads_weights_per_pixel else PIXELS_OF_A_PASS
+        if shape.depthwise and not kernel.reads_weights_per_pixel:
+            pixels = int(shape.out[1]) * max(1, kernel.unit // shape.stride[0])
+        return kernel.pack(layer).weights, ceil_div(int(shape.pixels), pixels)
 
     def may_overwrite_input(self, step: Step) -> bool:
         """Return whether the output may have the memory of the input."""

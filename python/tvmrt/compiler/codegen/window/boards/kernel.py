@@ -75,6 +75,8 @@ class MicroKernel(Generic[Layer]):
         Required processor features, named as in ``codegen/target.py``.
     unit
         Input rows per slot of a depthwise kernel's line buffer.
+    reads_weights_per_pixel
+        Whether a depthwise kernel reads all weights for each output pixel, not for each slot.
     may_overwrite_input
         Whether the output may have the memory of the input: a pointwise kernel then reads a whole
         pixel, and a depthwise kernel its line buffer, before it writes there.
@@ -94,6 +96,7 @@ class MicroKernel(Generic[Layer]):
     scratch: Callable[[Layer], Im2colBuffer | LineBuffer]
     required_features: frozenset[str] = frozenset()
     unit: int = 1
+    reads_weights_per_pixel: bool = False
     may_overwrite_input: bool = True
     panel: int = 0
     packs_in_run: bool = False

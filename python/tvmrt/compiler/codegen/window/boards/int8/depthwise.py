@@ -23,5 +23,6 @@ KERNEL = MicroKernel(
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
     scratch=lambda layer: row_line_buffer(layer.shape, 2),
+    reads_weights_per_pixel=True,
     x_bytes=(1, 2),
 )
