@@ -42,6 +42,14 @@ def by_rows():
     return net.model([2, 3, 24, 24], TensorProto.INT8)
 
 
+def depthwise():
+    """Layers of 3 x 3 and of 5 x 5 with dilation."""
+    net = Network(16)
+    net.conv(16, 3, depthwise=True, pads=[1] * 4)
+    net.conv(16, 5, dilation=2, depthwise=True, pads=[4] * 4)
+    return net.model([1, 16, 16, 16], TensorProto.INT8)
+
+
 def compiled(board="stm32l4plus", model=None, **options):
     options = {"interface_api": "c", "unpacked_api": True, "module_name": "net", **options}
     return tvmrt.compile(model or separable(), board=board, **options)
@@ -74,13 +82,14 @@ def cycles(library, folder: Path) -> int:
     ("board", "network", "more"),
     [
         *((board, separable, 0) for board in ("stm32l4plus", "stm32f1", "samd21", "gd32vf103")),
+        *((board, depthwise, 0) for board in ("stm32l4plus", "stm32f1", "samd21", "gd32vf103")),
         *(("stm32l4plus", *row[:2]) for row in CHAINS),
         ("gd32vf103", test_row_fusion.separable, 2_000),
     ],
 )
 def test_results_are_those_of_onnxruntime(board, network, more, tmp_path):
     inputs, expected = example(network())
-    library = compiled_chain(network, more, board) if more else compiled(board)
+    library = compiled_chain(network, more, board) if more else compiled(board, network())
     assert copies(library) > 0
     target = find_mcu_family(board).target.replace("cortex-m4f", "cortex-m4")
     machine = {**boards.BOARDS, **boards.MORE_BOARDS}[target]
