@@ -31,7 +31,6 @@ _MARK = b"tvmrt network"
 _LINE = re.compile(rb"%s ([\d.]+) ([0-9a-f]{64})\n" % _MARK)
 _CONTENTS = "contents.json"  # file names by level; each maps to the hash that names its bytes
 _FIXED = "fixed"  # the level of networks with --reproducible, which have one for all processors
-_STORED = (".c", ".h", ".S", ".bin", ".json")
 
 
 class NetworkFile(Exporter):
@@ -97,8 +96,6 @@ def _stored_files(library: Any, archive: zipfile.ZipFile) -> dict[str, str]:
         metadata_of(library, {}, library.options.origin).write(Path(name))
         folders = find_include_path()
         for file in sorted(Path(name).iterdir()):
-            if file.suffix not in _STORED:
-                continue
             data = file.read_bytes()
             if file.suffix in (".c", ".h"):
                 data = link.with_headers_of_plugins(data.decode(), folders).encode()

@@ -104,8 +104,8 @@ def _smallest_near_best(copies: Sequence[_Copy], before: int, limit: int, other:
     def cycles(nbytes: int) -> float:
         return other + sum(c.rest if c.live_bytes <= nbytes else c.waiting for c in copies)
 
-    sizes = sorted({max(each.live_bytes, before) for each in copies if each.live_bytes <= limit})
-    return next((n for n in sizes if cycles(n) <= TOLERANCE * cycles(limit)), 0)
+    sizes = {before, *(each.live_bytes for each in copies if before < each.live_bytes <= limit)}
+    return next(n for n in sorted(sizes) if cycles(n) <= TOLERANCE * cycles(limit))
 
 
 def _copy(program: Program, copies: Sequence[_Copy], nbytes: int) -> None:
