@@ -161,7 +161,7 @@ int tvmrt__aot_read_plan(tvmrt_aot_executor* e) {
 static int fail_sizes(const tvmrt_aot_executor* e, double elements, uint64_t bytes) {
   const tvmrt_run_plan* plan = e->memory->plan;
   tvmrt_buf text = {NULL, 0, 0};
-  int rc = tvmrt__buf_puts(&text, "a run at");
+  int rc = tvmrt__buf_puts(&text, plan->num_sizes > 0 ? "a run at" : "a run");
   int32_t i;
   for (i = 0; rc == 0 && i < plan->num_sizes; ++i) {
     rc = tvmrt__buf_printf(&text, "%s %.80s = %d", i == 0 ? "" : ",", e->base.dims->dims[i].name,

@@ -238,6 +238,17 @@ def test_products_that_cancel_may_exceed_an_int():
         np.testing.assert_array_equal(network(x), session.run(None, {"x": x})[0])
 
 
+RANGE = """<ir_version: 9, opset_import: ["" : 18]> g (int64 n) => (int64[k] y) {
+    zero = Constant<value_int=0>() one = Constant<value_int=1>() y = Range(zero, n, one) }"""
+
+
+def test_a_run_without_open_sizes_of_inputs_may_need_too_much_memory():
+    network = tvmrt.load(onnx.parser.parse_model(RANGE), cache=False)
+    with pytest.raises(ValueError, match=r"^a run needs \d+ bytes for tensors, and the limit is"):
+        network(np.array(1 << 40))
+    np.testing.assert_array_equal(network(np.array(3)), range(3))
+
+
 @pytest.mark.slow
 def test_products_of_sizes_are_numbers_of_64_bits():
     model = onnx.parser.parse_model(
