@@ -46,11 +46,11 @@ class NetworkFile(Exporter):
         cannot build it.
         """
         _check(library)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with zipfile.ZipFile(path, "w") as archive:
             contents = {
                 level: _stored_files(each, archive) for level, each in _by_level(library).items()
             }
-            archive.writestr(_CONTENTS, json.dumps(contents))
+            archive.writestr(zipfile.ZipInfo(_CONTENTS), json.dumps(contents))
         data = path.read_bytes()
         line = f"{_MARK.decode()} {_interface(__version__)} {hashlib.sha256(data).hexdigest()}\n"
         with path.open("wb") as file:
@@ -101,7 +101,8 @@ def _stored_files(library: Any, archive: zipfile.ZipFile) -> dict[str, str]:
                 data = link.with_headers_of_plugins(data.decode(), folders).encode()
             key = stored[file.name] = hashlib.sha256(data).hexdigest()
             if key not in archive.namelist():
-                archive.writestr(key, data)
+                # a ZipInfo has no time of its own, so that equal networks are equal files
+                archive.writestr(zipfile.ZipInfo(key), data, zipfile.ZIP_DEFLATED, 1)
     return stored
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -142,6 +143,13 @@ def test_it_has_each_level_of_the_family_and_equal_files_once(written):
     stored = [key for files in contents.values() for key in files.values()]
     assert sorted(set(stored)) == sorted(set(_archive(written[1]).namelist()) - {"contents.json"})
     assert len(set(stored)) < len(stored)
+
+
+def test_equal_networks_are_equal_files_at_any_time(written, tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 2e9)
+    library = tvmrt.compile(str(written[0]), target="kernel-pack")
+    library.export(tmp_path / "net.tvmrt")
+    assert (tmp_path / "net.tvmrt").read_bytes() == written[1].read_bytes()
 
 
 def _with_line(data, version):
