@@ -57,6 +57,7 @@ def inputs_of(model: onnx.ModelProto, batch: int, queries: int, keys: int) -> di
     return tensors
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_bits_of_the_separate_steps_at_any_size(form: str) -> None:
     """Sizes with few rows, several parts of the scores, remainders of tiles, and none."""

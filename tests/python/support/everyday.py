@@ -49,7 +49,7 @@ SHARES = {
         " refused_graphs",
         3,
     ),
-    "python/cli": Share(cases=3),
+    "python/cli": Share(cases=2),
     "python/codegen": Share(cases=4),
     "python/custom": Share("custom_errors custom_kernels detection layout_inference", 4),
     "python/devices": Share("device_answers partition plugin_reload region_schema regions", 4),
