@@ -65,7 +65,7 @@ def test_failures_are_intentional_differences():
 @pytest.mark.slow
 def test_all_cases():
     printed = _run()
-    assert _passing(printed, "node") >= 1853
+    assert _passing(printed, "node") >= 1850
     # those that need the value of an input, such as axes, when they are compiled
     stated = re.search(r"node: (\d+) of those that pass need the value", printed)
     assert stated and int(stated[1]) <= 185, printed
