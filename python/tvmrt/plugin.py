@@ -404,7 +404,8 @@ def hook(name: str, what: str) -> Any:
 def linker_of(path: Any) -> Callable[[Any, Any], None] | None:
     """Return the function that links a compiled network in a plug-in's format, ``(file, folder)``:
     it writes ``network.so`` and the metadata to the folder. None for other files."""
-    return find("hooks", f"link {suffix_of(path)}")
+    suffix = suffix_of(path)
+    return None if suffix in _COMPILED else find("hooks", f"link {suffix}")
 
 
 def why_missing(table: str, key: Any) -> str | None:

@@ -141,6 +141,17 @@ def test_kinds_of_the_runtime_are_found_like_those_of_plugins(kind):
         load(1)
 
 
+def test_a_library_is_loaded_without_the_plugins(toolbox_path):
+    """To read what they add takes longer than to load a library."""
+    program = (
+        "import sys; from tvmrt.runtime import load_module; load_module(sys.argv[1]); "
+        "print([name for name in sys.modules if name.startswith('tvmrt.plugins.')])"
+    )
+    command = [sys.executable, "-c", program, toolbox_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_path_with_nul():
     with pytest.raises(ValueError, match=r"NUL|null byte"):
         load_module("a\0b.so")
